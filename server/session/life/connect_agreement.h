@@ -13,13 +13,14 @@
 
 namespace pulsegate {
 
-/// What the gateway and a client agree on, computed from the settings and the CONNECT (MQTT 5.0,
-/// 3.1.2.11 and 3.2.2.3). Pure: it reads and changes no session.
+/// The terms between the gateway and a client, computed from the settings and the CONNECT (MQTT
+/// 5.0, 3.1.2.11 and 3.2.2.3). The computation is pure: it reads and changes no session.
 struct ConnectAgreement {
     ClientTerms terms;
-    Millis silence = 0;                   ///< ms of silence after which the client has timed out
-    std::uint32_t server_keep_alive = 0;  ///< seconds, for the CONNACK; 0: the client's own
-    std::uint32_t session_expiry = 0;     ///< seconds that the session is kept after the connection
+    Millis silence = 0;                     ///< ms of silence after which the client has timed out
+    std::uint32_t server_keep_alive = 0;    ///< seconds, for the CONNACK; 0: the client's own
+    std::uint32_t session_expiry = 0;       ///< seconds for which the session is kept after the
+                                            ///< connection
     std::uint16_t topic_alias_maximum = 0;  ///< aliases that the gateway may use
 };
 
@@ -28,14 +29,15 @@ ConnectAgreement agree(const BrokerSettings& settings, const Connect& connect);
 /// The longest Session Expiry Interval that is granted, in seconds.
 std::uint32_t longest_session_expiry(const BrokerSettings& settings);
 
-/// Why this CONNECT can't be accepted, whatever its user; or nothing.
+/// Why this CONNECT can't be accepted for any user; or nothing.
 std::optional<Refusal> objection_to_connect(const BrokerSettings& settings, const Connect& connect);
 
-/// What a CONNACK contains beside the agreement.
+/// The content of a CONNACK besides the agreement.
 struct ConnackDetails {
     bool session_present = false;
     std::string_view assigned_client_id{};  ///< "": the client sent one
-    std::string_view user{};                ///< whose inbox is the Response Information
+    std::string_view user{};                ///< the user with the inbox that is the Response
+                                            ///< Information
 };
 
 /// The CONNACK of a login; empty if the client's Maximum Packet Size leaves no room for it.

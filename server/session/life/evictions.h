@@ -27,9 +27,9 @@
 
 namespace pulsegate {
 
-/// Who has to go: sessions that have expired, clients whose logins are not valid any more, those
-/// that the admin API throws out, and those that take most when memory or the disk is short. It
-/// owns nothing; it belongs to the shard's thread.
+/// Ends sessions and disconnects clients: expired sessions, clients with a login that is no longer
+/// valid, clients that the admin API disconnects, and the largest users when memory or the disk is
+/// short. It owns nothing; it belongs to the shard's thread.
 class Evictions {
 public:
     Evictions(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
@@ -50,26 +50,27 @@ public:
           keeper_(keeper),
           counters_(context.counters) {}
 
-    /// Disconnects clients, and ends sessions if asked, a bounded number of them: what is left is
-    /// for another turn.
+    /// Disconnects clients, and ends their sessions if asked, a limited number of them. The rest is
+    /// left for another turn.
     Evicted evict(const Eviction& eviction, Millis now);
 
-    /// Other lines of the password file are valid now: disconnects the clients that came by one
-    /// that no longer is, beginning with some of them.
+    /// The valid lines of the password file have changed: begins to disconnect the clients that
+    /// logged in with a line that is no longer valid.
     void end_invalid_logins() {
-        if (sessions_.connected() == 0) return;  // nor does the shard run yet
+        if (sessions_.connected() == 0) return;  // and the shard may not run yet
         judged_logins_ = PresencePosition{};
         judge_logins();
     }
 
-    /// Ends sessions that are due or exceed a quota, publishes wills that are due and disconnects
-    /// clients whose logins are not valid any more, a bounded number of them. True if there are
-    /// more.
+    /// Ends sessions that are due or exceed a quota, publishes wills that are due, and disconnects
+    /// clients with a login that is no longer valid, a limited number of them. Returns true if
+    /// there are more.
     [[nodiscard]] bool expire(Millis now);
 
 private:
-    /// Sessions that end in one turn of the loop, possibly with a will; the others wait for the
-    /// next turn. It is fewer if they have very many subscriptions and messages.
+    /// The maximum number of sessions that end in one turn of the loop, possibly with a will. The
+    /// others wait for the next turn. The number is lower if they have very many subscriptions and
+    /// messages.
     static constexpr std::size_t sessions_a_turn = 64;
     static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a turn has
     bool is_used_up(std::uint64_t began_at) const {
@@ -110,7 +111,7 @@ private:
     std::optional<HolderSearch> search_in_store_;
     Millis next_room_in_store_ = 0;
     std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last turn
-    std::optional<PresencePosition> judged_logins_;  ///< how far; nothing: all are judged
+    std::optional<PresencePosition> judged_logins_;  ///< the progress; nothing: all are checked
 };
 
 }  // namespace pulsegate

@@ -10,20 +10,20 @@
 
 namespace pulsegate {
 
-/// Drops messages that have expired where nobody asks for room: else those that wait for users who
-/// are away would take memory and disk until these come back. A queue that is full drops its own,
-/// see QueueBounds. It belongs to the shard's thread.
+/// Drops expired messages even if no room is needed. Otherwise, messages for absent users would use
+/// memory and disk until these users come back. A full queue drops its own expired messages, see
+/// QueueBounds. It belongs to the shard's thread.
 class ExpiredMessages {
 public:
     ExpiredMessages(Presence& presence, PacketSender& sender, SessionKeeper& keeper)
         : presence_(presence), queues_(sender.queues()), keeper_(keeper) {}
 
-    /// Of what waits for the clients of users behind `after`, at most `most` of them, and as many
-    /// as one turn has time for; an inbox that has nothing else ends. Returns the place to go on
-    /// behind; nothing: that was all.
+    /// Drops expired messages of at most `most` users after `after`, and of as many as one turn has
+    /// time for. An inbox without other messages ends. Returns the place to continue after; nothing
+    /// if all users are done.
     std::optional<PresencePosition> drop_some(PresencePosition after, std::size_t most, Millis now);
 
-    /// Once a second: drops those of the next sixtieth of all users.
+    /// Call it once a second: drops the expired messages of the next sixtieth of all users.
     void sweep(Millis now);
 
 private:

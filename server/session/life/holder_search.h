@@ -12,24 +12,24 @@
 
 namespace pulsegate {
 
-/// The user who takes most: with sessions of disconnected clients, subscriptions and messages,
-/// which count for each queue that they are in.
+/// The user who takes most memory: with sessions of disconnected clients, subscriptions and
+/// messages. A message counts in each queue that it is in.
 struct Holder {
     std::string user{};
     std::size_t bytes = 0;
     std::size_t sum = 0;   ///< of all users
-    unsigned holders = 0;  ///< users who take anything
+    unsigned holders = 0;  ///< users who take any memory
 };
 
-/// What a search counts of users, of rooms and of inboxes.
+/// The bytes that a search counts for users, rooms and inboxes.
 struct HeldBytes {
     std::size_t (*of_user)(const PresenceEntry& user);
     RoomLogs::Bytes of_room;
     bool has_bodies_of_inboxes;
 };
 
-/// Looks for the user, the room and the user with inboxes that take most, and drops what has
-/// expired on its way. There may be a million of them, so it takes many turns. It belongs to the
+/// Finds the user, the room and the sender in inboxes that take most memory, and drops expired
+/// messages on its way. There may be a million of them, so it takes many turns. It belongs to the
 /// shard's thread.
 class HolderSearch {
 public:
@@ -37,7 +37,7 @@ public:
     HolderSearch(HeldBytes counted, std::uint64_t expired_before)
         : expired_before(expired_before), counted_(counted) {}
 
-    /// Looks at some more; true when it has looked at all.
+    /// Looks at some more; returns true when it has looked at all.
     [[nodiscard]] bool go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
                              const Inboxes& inboxes, Millis now);
 
@@ -51,7 +51,8 @@ private:
     void count(const PresenceEntry& user);
 
     const HeldBytes counted_;
-    std::optional<PresencePosition> next_user_{PresencePosition{}};  ///< nothing: all are counted
+    std::optional<PresencePosition> next_user_{PresencePosition{}};  ///< nothing: all users are
+                                                                     ///< counted
     Holder holder_;
     RoomLogs::Largest log_;
     bool has_all_logs_ = false;

@@ -30,7 +30,7 @@
 namespace pulsegate {
 
 /// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
-/// its session. A login touches nearly every part of a shard, once: hence so many members. It owns
+/// its session. It has many members because a login touches nearly every part of a shard. It owns
 /// nothing; it belongs to the shard's thread.
 class Logins {
 public:
@@ -57,7 +57,7 @@ public:
 
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
-    /// Refuses a CONNECT and ends the link. `result`: what is known of the login so far.
+    /// Refuses a CONNECT and ends the link. `result` has the known facts about the login.
     void refuse(Link& link, const Connect& connect, const AuthResult& result,
                 const LoginRefusal& refusal);
 

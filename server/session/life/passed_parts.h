@@ -11,17 +11,17 @@
 
 namespace pulsegate {
 
-// Parts of a session as records, and back; see SessionPassage. Dates are by the wall clock, for
-// each process has its own monotonic one.
+// Parts of a session as records, and back; see SessionPassage. Dates are wall-clock times, because
+// each process has its own monotonic clock.
 
 MessageRecord message_record(const Message& message, Millis now);
 MessageRef message_of(const MessageRecord& record, Millis now);
 
-/// Its message is in it only if it is `whole`.
+/// The record has the message only if it is `whole`.
 DeliveryRecord delivery_record(const Delivery& delivery, Millis now, bool whole);
 Delivery delivery_of(const DeliveryRecord& record, Millis now);
 
-/// What of the queue the store does not tell.
+/// Describes the part of the queue that the store does not have.
 void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now);
 
 std::optional<AuthorizationRecord> authorization_record(const Authorization* authorization);
@@ -41,7 +41,7 @@ std::unique_ptr<ReplayState> replay_state(const std::optional<ReplayRecord>& rec
 
 ClientTerms terms_of(const SessionRecord& record);
 
-/// Are all values in it such that a session may have them?
+/// Are all its values valid for a session?
 bool is_sound(const SessionRecord& record);
 
 }  // namespace pulsegate

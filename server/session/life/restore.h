@@ -23,11 +23,11 @@
 
 namespace pulsegate {
 
-/// What may have been sent to a session's client at QoS 1 before the restart, although the store
-/// has no packet identifier of it.
+/// The messages that may have been sent to a session's client at QoS 1 before the restart, although
+/// the store has no packet identifier for them.
 struct SentBefore {
-    Stamp upto = 0;             ///< what is not later than that
-    bool was_connected = true;  ///< when the process died: all of it
+    Stamp upto = 0;             ///< all messages up to this stamp
+    bool was_connected = true;  ///< when the process died: all messages
     bool is_any = false;        ///< does any such message wait?
 
     bool includes(const Receiver& receiver, Stamp stamp) {
@@ -38,7 +38,7 @@ struct SentBefore {
     }
 };
 
-/// A session of which the store has nothing else.
+/// A session for which the store has nothing else.
 struct StoredSession {
     OwnerId owner = 0;
     std::uint32_t expiry = 0;
@@ -51,8 +51,8 @@ struct StoredSession {
     SentBefore sent_before{};
 };
 
-/// Puts back what the store has kept of one shard, before the shard runs: sessions before what they
-/// have, at last `finish`. It owns what is needed until then.
+/// Restores one shard from the store, before the shard runs: each session before its content, and
+/// `finish` at the end. It owns the data that is needed until then.
 class Restore {
 public:
     Restore(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
@@ -73,14 +73,14 @@ public:
 
     void expect(const StoredCounts& counts);
     void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
-    /// Behind all sessions. A user who was online when the process died stays so, and is awaited:
-    /// returns until when, or nothing.
+    /// Call it after all sessions. A user who was online when the process died stays online, and is
+    /// awaited: returns until when, or nothing.
     std::optional<Millis> user(const PutUser& stored, Millis now);
     void member(const PutMember& stored) { rooms_.restore(stored); }
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
-    /// Behind all members.
+    /// Call it after all members.
     void away(const PutAway& stored) { rooms_.restore(stored); }
-    /// Is it a device of a user who has rooms? Behind all members.
+    /// Is it a device of a user who has rooms? Call it after all members.
     bool is_of_member(const Session& session) const {
         return !session.is_inbox() && rooms_.has_rooms(session.user.name);
     }
@@ -91,47 +91,49 @@ public:
                       const Receiver& receiver, Millis expires) {
         room_logs_.restore(topic, stored, receiver, expires);
     }
-    /// Of all shards together.
+    /// A seat in the count of all shards.
     RetainedSeatRef seat_of(const Message& message) {
         return surroundings_.totals().retained->take_anyway(message);
     }
     void retained(const MessageRef& message, Millis now) { retained_.keep(message, now); }
-    /// Restores all of it as a record. False: it can't be one. Behind all members.
+    /// Restores the whole session as a record. Returns false if it can't be one. Call it after all
+    /// members.
     bool packed(const StoredSession& stored, Millis now);
-    /// Restores it but for its absence.
+    /// Restores it without its absence.
     Session& unpacked(const StoredSession& stored);
     Session* owner(const PutOwner& stored);
-    /// Its session ended with the process, and nobody else is to get anything that it has.
+    /// Its session ended with the process, and nobody else gets its messages.
     void end(OwnerId owner) { journal_.add(EndOwner{owner}); }
-    /// The same, but messages of shared subscriptions are, except those that were `under_way` to
-    /// its client at QoS 2: `message` follows for each. Of an owner that was retired before, too.
+    /// The same, but other members get its messages of shared subscriptions, except messages that
+    /// were `under_way` to its client at QoS 2. `message` follows for each. It is also for an owner
+    /// that was retired before.
     void retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now);
     void subscription(Session& session, const PutSubscription& stored);
     void incoming(Session& session, PutIncoming stored);
-    /// One with a packet identifier.
+    /// A message with a packet identifier.
     void exchange(Session& session, PutExchange stored, bool released);
     void will(Session& session, const PutWill& stored);
-    /// Was the message under way to the client with an identifier that is known, or does it come by
-    /// a shared subscription?
+    /// Was the message in flight to the client with a known identifier, or is it from a shared
+    /// subscription?
     bool is_under_way(Stamp stamp, const Receiver& receiver) const {
         return receiver.share || exchanges_.contains({receiver.owner, stamp});
     }
-    /// A message that waits; the older ones first. False if it is under way: `message` is to be
-    /// called.
+    /// A waiting message; call it in the order of age. Returns false if the message is in flight:
+    /// then call `message`.
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
                  Millis expires, SentBefore& sent_before);
     /// A message that waited has expired meanwhile.
     void expired(OwnerId owner, Stamp stamp) { sender_.expire(owner, stamp); }
     void message(Session& session, const MessageRef& message, const Receiver& receiver,
                  SentBefore& sent_before);
-    /// Of a retired owner. Behind all subscriptions.
+    /// A message of a retired owner. Call it after all subscriptions.
     void message(const MessageRef& message, const Receiver& receiver);
-    /// Nobody is connected yet: the session's expiry goes on, to its end; or it begins, if that is
-    /// not stored (0). Behind all members.
+    /// No client is connected yet: the session's expiry continues, or begins if its end is not
+    /// stored (0). Call it after all members.
     void absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now);
     /// The same for a session of an awaited user: its expiry begins at `until`.
     void awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until);
-    /// Of an inbox. Behind all other sessions, and all messages.
+    /// The absence of an inbox. Call it after all other sessions and all messages.
     void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
 
     void finish();
@@ -154,7 +156,7 @@ private:
     PacketSender& sender_;
     Journal& journal_;
     Surroundings& surroundings_;
-    /// How a message was under way to its client.
+    /// How a message was in flight to its client.
     struct Sent {
         std::uint16_t packet_id = 0;
         QoS qos{};

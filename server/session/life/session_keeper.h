@@ -22,9 +22,9 @@
 
 namespace pulsegate {
 
-/// What becomes of a session's state (MQTT 5.0, 4.1) when its connection ends: it is kept and goes
-/// on with the next one, or it is discarded. It knows the sessions that were discarded of late, and
-/// owns nothing else; it belongs to the shard's thread.
+/// Keeps a session's state (MQTT 5.0, 4.1) for the next connection when its connection ends, or
+/// discards it. It knows the recently discarded sessions, and owns nothing else; it belongs to the
+/// shard's thread.
 class SessionKeeper {
 public:
     SessionKeeper(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
@@ -51,19 +51,19 @@ public:
 
     /// The connection ends and the session continues.
     void interrupt(Session& session, Millis now);
-    /// The same because the gateway stops: what it has of shared subscriptions stays with it, for
-    /// the last of their members would have to take everything.
+    /// The same because the gateway stops: messages of shared subscriptions stay with the session.
+    /// Otherwise the last member would get all of them.
     void stop(Session& session, Millis now);
-    /// The session gets what its user's rooms have had meanwhile, before its absence ends.
+    /// The session gets the messages that it missed in its user's rooms, before its absence ends.
     void catch_up(Session& session, Millis now);
-    /// The same for the first device of a user: it finds that in the user's inbox.
+    /// The same for the first device of a user: the missed messages go into the user's inbox.
     void welcome_first_device(User& user, Millis now);
-    /// The client of a session that was awaited after a crash is not back: it is away from now on.
+    /// The awaited client of a session is not back after a crash: it is absent from now on.
     void end_awaited(Session& session, Millis now);
-    /// The session goes on with the connection that its client has been accepted on.
+    /// The session continues with the client's accepted connection.
     void resume(Session& session, Millis now);
 
-    /// The client starts clean, or the session ends: drops all of its state but the will.
+    /// The client starts clean, or the session ends: drops its whole state except the will.
     void discard(Session& session, Millis now);
     /// Could a crash bring back an earlier session of the client with this fingerprint, because the
     /// store does not know that it was discarded?
@@ -75,15 +75,15 @@ public:
     void end_with_connection(Session& session);
     /// Ends the session of a disconnected client. `why` goes to the log.
     void end_disconnected(Session& session, const char* why, Millis now);
-    /// Ends the inbox of a user who does not need it any more.
+    /// Ends the inbox of a user who no longer needs it.
     void end_inbox_if_done(User& user, Millis now);
 
     void store_owner(const Session& session) { store_owner(session, session.state.expiry()); }
-    /// The same with another expiry than it has.
+    /// The same with a different expiry than the session's.
     void store_owner(const Session& session, std::uint32_t expiry);
 
-    /// Subscriptions and messages of the sessions that have ended since the start: the measure of a
-    /// turn's work.
+    /// The measure of a turn's work: subscriptions and messages of the sessions that have ended
+    /// since the start.
     std::uint64_t work() const { return work_; }
 
 private:

@@ -19,33 +19,34 @@
 
 namespace pulsegate {
 
-/// How the sessions of connected clients pass from a process to the one that takes its place in an
-/// upgrade, with their connections. The first one settles what is under way, and describes each
-/// session; it changes nothing then, so that it can go on should the other one fail. The second one
-/// has what is stored from the store, and adopts the rest: to the client, nothing has happened.
+/// Passes the sessions of connected clients, with their connections, to the process that takes over
+/// in an upgrade. The old process finishes all operations in progress, and describes each session.
+/// This changes nothing, so it can continue if the new process fails. The new process gets the
+/// stored data from the store, and adopts the rest. Clients notice nothing.
 ///
-/// It owns nothing but the knowledge who was adopted; it belongs to the shard's thread.
+/// It only owns the list of adopted sessions; it belongs to the shard's thread.
 class SessionPassage {
 public:
     SessionPassage(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
                    const RequestParts& requests, FanOut& fan_out, DelayedPublishing& delayed,
                    SessionKeeper& keeper);
 
-    // In the process that ends:
+    // In the old process:
 
-    /// Has the store know all that is in flight. To be called until nothing is under way: true.
-    /// Clients are not read meanwhile.
+    /// Stores everything that is in flight. Call it until it returns true, when nothing is in
+    /// progress. Clients are not read meanwhile.
     [[nodiscard]] bool settle(Millis now);
-    /// Takes that back: the process goes on.
+    /// Undoes this: the process continues.
     void go_on();
-    /// Of a client that is logged in.
+    /// The session of a client that is logged in.
     SessionRecord describe(const Session& session, Millis now) const;
 
-    // In the process that begins, when it is restored, and before the shard runs:
+    // In the new process, after it is restored and before the shard runs:
 
-    /// The session goes on with this link. False: it can't, and the client has to log in again.
+    /// The session continues with this link. Returns false if that is not possible, and the client
+    /// must log in again.
     [[nodiscard]] bool adopt(const SessionRecord& record, Link& link, Millis now);
-    /// All that were to be adopted are: has them sent what waits for them.
+    /// All sessions are adopted: sends them their waiting messages.
     void finish(Millis now);
 
 private:
@@ -73,7 +74,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     const Counters& counters_;
-    std::optional<std::uint64_t> kept_logins_;  ///< nothing: nobody passes
+    std::optional<std::uint64_t> kept_logins_;  ///< nothing: no session is passed
     std::vector<Session*> adopted_;
     [[no_unique_address]] OwnerThread thread_;
 };

@@ -13,26 +13,25 @@
 
 namespace pulsegate {
 
-/// Why a client is disconnected when its line of the password file is no longer valid.
+/// The reason that a client gets when its line of the password file is no longer valid.
 inline constexpr const char* revoked = "its user was removed, or has another password now";
 
-/// What the clients of one shard may do, and until when: the gateway's rules, and the rules and
-/// expiry that came with a login. It belongs to the shard's thread and has no clock.
+/// The rights of the clients of one shard, and when they expire: the gateway's rules, and the rules
+/// and expiry of each login. It belongs to the shard's thread and has no clock.
 class Authorizations {
 public:
-    /// Sets the rules for clients that have none of their own; null: everything is allowed.
+    /// Sets the rules for clients without rules of their own; null: everything is allowed.
     void use(std::shared_ptr<const AccessRules> rules) { rules_ = std::move(rules); }
 
     /// Sets which lines of the password file are valid; null: there is no such file.
     void use(std::shared_ptr<const PasswordLines> lines) { password_lines_ = std::move(lines); }
 
-    /// Is it so that nobody has changed the password by which the client was let in, nor removed
-    /// its user?
+    /// Is the client's login still valid: its password is unchanged, and its user was not removed?
     bool is_valid(PasswordLine line) const {
         return line == 0 || !password_lines_ || password_lines_->include(line);
     }
 
-    /// Of the line, for another process; 0: it is not in the file.
+    /// The fingerprint of the line, for another process; 0: it is not in the file.
     std::uint64_t fingerprint_of(PasswordLine line) const {
         if (!password_lines_) return 0;
         const auto found = password_lines_->fingerprints.find(line);
@@ -50,7 +49,7 @@ public:
     const AccessRules* rules_of(const AuthResult& result) const {
         return result.rules ? result.rules.get() : rules_.get();
     }
-    /// The rules for a client that has none of its own.
+    /// The rules for a client without rules of its own.
     const AccessRules* rules() const { return rules_.get(); }
     const AccessRules* rules_of(const Session& session) const {
         const bool own = session.authorization && session.authorization->rules;

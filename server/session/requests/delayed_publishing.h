@@ -25,11 +25,10 @@
 
 namespace pulsegate {
 
-/// Messages that clients publish to `$delayed/{when}/{topic}`. They wait in the store, which is
-/// ordered by time, and not here: shard 0 takes those that are due, some at a time, and publishes
-/// them for all shards. In the store a message is deleted in the same unit that stores it for its
-/// receivers, so that it is published once. It owns those that were taken; it belongs to the
-/// shard's thread.
+/// Messages that clients publish to `$delayed/{when}/{topic}`. They wait in the store, ordered by
+/// time, and not here. Shard 0 takes due messages, some at a time, and publishes them for all
+/// shards. A message is deleted from the store in the same unit that stores it for its receivers,
+/// so it is published once. It owns the messages that were taken; it belongs to the shard's thread.
 class DelayedPublishing {
 public:
     DelayedPublishing(const ShardContext& context, FanOut& fan_out, Answers& answers)
@@ -42,16 +41,16 @@ public:
           counters_(context.counters),
           host_(context.host) {}
 
-    /// Why the message is not taken, if it is not.
+    /// Why the message is refused, if it is.
     std::optional<Refusal> objection(const Publish& publish, const DelayedTopic& topic,
                                      Millis now) const;
 
-    /// The message as it is to be stored, which nothing speaks against.
+    /// The message in the form that is stored. It must have no objection.
     PutDelayed make(const Session& session, const Publish& publish, const DelayedTopic& topic,
                     Millis now);
-    /// Claims room for it; or says why there is none.
+    /// Claims room for it, or returns why there is none.
     std::optional<Refusal> claim(PutDelayed& put);
-    /// Stores it until it is due. Null: for what may be lost.
+    /// Stores it until it is due. With a null `debt`, it may be lost.
     void delay(PutDelayed put, const DebtRef& debt) { journal_.put(std::move(put), debt); }
 
     /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
@@ -60,24 +59,25 @@ public:
                 ReceiptId receipt);
     void receive(const DelayedCancelled& cancelled);
 
-    /// Publishes a message at once that may not be lost, though no publisher waits to hear of it:
-    /// until it is stored for all who are to get it, it waits in the store, too, for the next
-    /// start. The unit of this turn has that. `expiry`: its Message Expiry Interval, in seconds.
+    /// Immediately publishes a message that must not be lost, although no publisher waits for an
+    /// answer. Until it is stored for all receivers, it is also in the store as a delayed message,
+    /// for the next start. This turn's unit has that. `expiry` is its Message Expiry Interval, in
+    /// seconds.
     void publish_safely(Message message, std::optional<std::uint32_t> expiry,
                         const Session& publisher, Millis now);
 
-    /// Once a second: begins to publish what is due, at most some thousands in a second.
+    /// Call it once a second: begins to publish due messages, at most some thousands per second.
     void tick(Millis now);
     void receive(DelayedDue& due, Millis now);
-    /// Publishes the next of those that were taken.
+    /// Publishes the next message that was taken.
     void publish_next(Millis now);
-    /// Drops those that were taken, and are not published yet.
+    /// Drops messages that were taken and are not published yet.
     std::size_t drop_taken(const DelayedByClients& which);
-    /// Takes no more: what is due now is published after the next start.
+    /// Takes no more messages: due messages are published after the next start.
     void stop() { stopped_ = true; }
-    /// Goes on after that.
+    /// Continues after `stop`.
     void go_on() { stopped_ = false; }
-    /// Is nothing taken, nor published and not stored?
+    /// Is no message taken, or published and not yet stored?
     bool is_idle() const { return open_ == 0 && !taking_; }
 
 private:
@@ -96,8 +96,9 @@ private:
     Counters& counters_;
     BrokerHost& host_;
     std::deque<PutDelayed> due_;
-    std::size_t open_ = 0;           ///< published, and not handed in to the journal yet
-    std::size_t messages_left_ = 0;  ///< to be published in this second
+    std::size_t open_ = 0;           ///< messages that are published, and not handed in to the
+                                     ///< journal yet
+    std::size_t messages_left_ = 0;  ///< messages that may be published in this second
     std::size_t bytes_left_ = 0;
     bool taking_ = false;
     bool stopped_ = false;

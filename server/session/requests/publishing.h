@@ -21,7 +21,7 @@
 namespace pulsegate {
 
 /// Handles PUBLISH, and PUBREL, which ends an exchange of QoS 2 (MQTT 5.0, 3.3 and 4.3). It owns
-/// what is not stored yet; it belongs to the shard's thread.
+/// exchanges that are not stored yet; it belongs to the shard's thread.
 class Publishing {
 public:
     Publishing(const ShardContext& context, const DeliveryParts& delivery,
@@ -42,8 +42,8 @@ public:
     void receive(Session& session, const Publish& publish, Millis now);
     void receive(Session& session, const Pubrel& pubrel);
 
-    /// Publishes a message of the admin API, and calls `published` on this thread when it is safe
-    /// for all who are to get it, or when it is known that it is not.
+    /// Publishes a message of the admin API. Calls `published` on this thread when the message is
+    /// safe for all receivers, or is known not to be.
     void publish(Message message, OnPublished published, Millis now);
 
 private:
@@ -61,12 +61,12 @@ private:
                        bool is_kept, Millis now);
     void store_received(OwnerId owner, Millis now);
     void await_received(PutIncoming incoming, DebtRef debt);
-    /// Of the PUBLISH that is answered.
+    /// The PUBLISH that is answered.
     struct Asked {
         std::uint16_t packet_id;
         QoS qos;
         bool retain;
-        bool is_kept;  ///< false: it should be retained, and is not
+        bool is_kept;  ///< false: it should be retained, but is not
     };
     Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
                       bool is_kept);
@@ -88,17 +88,17 @@ private:
     Receipts& receipts_;
     Counters& counters_;
 
-    /// A message of QoS 2 that is not in the store yet, or one of QoS 1 behind it.
+    /// A message of QoS 2 that is not in the store yet, or a message of QoS 1 after such a message.
     struct Received {
         std::uint16_t packet_id;  ///< 0: of QoS 1
         MessageRef message;
-        DebtRef debt{};  ///< null: not all shards have named its receivers
+        DebtRef debt{};  ///< null: some shards have not named its receivers yet
         Collected collected{};
         bool is_refused = false;            ///< its answer ends the exchange
-        std::vector<DebtRef> sent_again{};  ///< answers to the same one
+        std::vector<DebtRef> sent_again{};  ///< answers to repetitions of the message
     };
     std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
-    std::uint64_t unit_of_received_ = 0;  ///< of the journal: the latest that has one of them
+    std::uint64_t unit_of_received_ = 0;  ///< the journal's latest unit that has one of them
 };
 
 }  // namespace pulsegate

@@ -7,7 +7,7 @@ class MemoryLimits;
 class Subscriptions;
 class Wills;
 
-/// What decides on a client's requests, and what they leave behind. It owns none of it.
+/// The parts that decide on a client's requests, and that requests change. It owns none of them.
 struct RequestParts {
     Authorizations& authorizations;
     const MemoryLimits& memory;

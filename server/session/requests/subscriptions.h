@@ -46,7 +46,7 @@ public:
     void receive(Session& session, const Subscribe& request, Millis now);
     void receive(Session& session, const Unsubscribe& request);
 
-    /// The session had this subscription in another process, and was sent what is retained.
+    /// The session had this subscription in another process, and was sent its retained messages.
     void adopt(Session& session, const PutSubscription& subscription) {
         enter(session, subscription);
     }
@@ -54,17 +54,17 @@ public:
     void restore(Session& session, const PutSubscription& subscription);
     void reserve(std::size_t subscriptions) { router_.reserve(subscriptions); }
 
-    /// The session ends, or begins anew.
+    /// The session ends, or starts from the beginning.
     void end_all(Session& session);
 
-    /// Ends the subscriptions that the client's rules refuse now, and drops what waits for it and
-    /// it may not read any more.
+    /// Ends the subscriptions that the client's rules no longer allow, and drops waiting messages
+    /// that it may no longer read.
     void judge(Session& session, Millis now);
 
     /// The gateway's rules have changed: `judge_some` begins with the first client.
     void judge_all() { judged_ = Judged{}; }
-    /// Judges some of the connected clients; the others are judged when they log in. True if there
-    /// are more.
+    /// Checks some of the connected clients. Other clients are checked when they log in. Returns
+    /// true if there are more.
     [[nodiscard]] bool judge_some(Millis now);
 
 private:
@@ -77,10 +77,10 @@ private:
                      std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
     bool unsubscribe(Session& session, std::string_view filter);
     bool enter(Session& session, const PutSubscription& subscription);
-    /// How far the clients are judged.
+    /// The progress of the check.
     struct Judged {
         PresencePosition users{};  ///< all clients of these, and
-        SessionId client = 0;      ///< of the next user those up to this one
+        SessionId client = 0;      ///< of the next user, the clients up to this one
     };
     bool judge_some(User& user, std::uint64_t& work, Millis now);
     std::vector<Session*> to_judge(User& user) const;
@@ -99,7 +99,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
-    std::optional<Judged> judged_;  ///< nothing: nobody is to be judged
+    std::optional<Judged> judged_;  ///< nothing: no client is left to check
 };
 
 }  // namespace pulsegate

@@ -13,7 +13,7 @@
 namespace pulsegate {
 
 /// The wills of clients (MQTT 5.0, 3.1.2.5): stores them with their sessions, and publishes them.
-/// When that is due, others know. It owns nothing; it belongs to the shard's thread.
+/// Other parts know when a will is due. It owns nothing; it belongs to the shard's thread.
 class Wills {
 public:
     Wills(const Authorizations& authorizations, const Rooms& rooms, FanOut& fan_out,
@@ -25,7 +25,7 @@ public:
           journal_(journal),
           counters_(counters) {}
 
-    /// Sets the will of the session; null: it has none any more.
+    /// Sets the will of the session; null removes it.
     void keep(Session& session, std::unique_ptr<StoredWill> will);
     /// Publishes the will of the session, if it has one that may still be published.
     void publish(Session& session, Millis now);

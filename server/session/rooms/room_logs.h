@@ -23,12 +23,12 @@
 
 namespace pulsegate {
 
-/// What was published to rooms at QoS 1 and 2 while members were away: a message is kept once for
-/// all of them on this shard, and in the store once for each shard. Each member has a place, and is
-/// **behind** of what is later: it gets that when it comes back, into a queue of its own. A log has
-/// the bounds of one queue; it ends when nobody is behind. In an open room, a device that is away
-/// and has a subscription of its own gets the message into its queue instead. RoomLogs belongs to
-/// the shard's thread.
+/// Messages that were published to rooms at QoS 1 and 2 while members were absent. Each message is
+/// kept once for all members on this shard, and in the store once for each shard. Each member has a
+/// place, and is **behind** if there are later messages. When the member comes back, these messages
+/// go into its own queue. A log has the bounds of one queue, and ends when no member is behind. In
+/// an open room, an absent device with its own subscription gets the message into its queue
+/// instead. RoomLogs belongs to the shard's thread.
 class RoomLogs {
 public:
     RoomLogs(const ShardContext& context, const Tables& tables, const Rooms& rooms,
@@ -42,18 +42,18 @@ public:
           journal_(context.journal),
           counters_(context.counters) {}
 
-    /// Is the device of a member away, and gets the message from the log? If not, it gets it now,
-    /// or in its queue.
+    /// Does the device of a member get the message from the log, because it is absent? If not, it
+    /// gets the message now, or in its queue.
     static bool is_behind(const Session& session, Stamp since, const Message& message);
-    /// The same of a member who has no device; `user` is null if there never was one.
+    /// The same for a member without a device; `user` is null if there never was one.
     bool is_behind(std::string_view name, const User* user, Stamp since,
                    const Message& message) const;
 
-    /// Keeps the message for those who are behind.
+    /// Keeps the message for the members who are behind.
     Fate keep(const MessageRef& message, DebtSource& debts, Millis now);
 
-    /// The device comes back: puts into its queue what it is behind of, as much of the latest as
-    /// one queue may hold.
+    /// The device comes back: puts the messages that it missed into its queue; if they are too many
+    /// for one queue, the latest ones.
     void catch_up(Session& device, Millis now);
     /// Is there anything for the device that comes back?
     bool has_missed(const Session& device, Millis now);
@@ -62,10 +62,10 @@ public:
     /// The same as for a device, for the inbox of a user without one.
     void catch_up_inbox(Session& inbox, Millis now);
 
-    /// How much the device, which is away, is behind of in all rooms, up to one queue.
+    /// How many messages the absent device has missed in all rooms, up to one queue.
     std::size_t missed(const Session& device, Millis now);
 
-    /// Of a room's log, to be looked at for many members.
+    /// The content of a room's log, for checks of many members.
     struct Content {
         std::string_view topic{};
         std::vector<Stamp> stamps{};  ///< ascending
@@ -73,30 +73,30 @@ public:
         std::size_t later_than(Stamp place) const;
     };
     Content content(std::string_view topic, Millis now);
-    /// How many messages wait for a member who is offline: in the room and in a queue, for the
-    /// device that most wait for. `user` is null if there never was one.
+    /// How many messages wait for an offline member, in the room and in a queue: the maximum over
+    /// the member's devices. `user` is null if there never was one.
     std::size_t waiting(const Content& log, std::string_view name, const User* user,
                         Stamp since) const;
 
-    /// The log that takes most, and how much all take, counted by a function of their queues.
+    /// The largest log, and the sum of all logs, as measured by a function of their queues.
     struct Largest {
         std::string topic{};
         std::size_t bytes = 0;
         std::size_t sum = 0;  ///< of all logs
-        std::string next{};   ///< where to go on
+        std::string next{};   ///< where to continue
     };
     using Bytes = std::size_t (Outbox::*)() const;
-    /// Looks at some more logs, and drops what has expired in them; true when that were all.
+    /// Looks at some more logs, and drops expired messages in them. Returns true when all are done.
     [[nodiscard]] bool find_largest(Largest& largest, Bytes bytes, Millis now);
-    /// Halves a log, because there is too little room: the oldest messages of those who have most
-    /// in it go.
+    /// Halves a log, because there is too little room: drops the oldest messages of the senders
+    /// with the most messages in it.
     void halve(std::string_view topic, const char* why, Millis now);
 
-    /// Once a second: forgets what has expired or nobody is behind of, a thousand members at a
-    /// time.
+    /// Call it once a second: drops messages that have expired or that no member misses. It checks
+    /// a thousand members at a time.
     void sweep(Millis now);
 
-    /// After a restart.
+    /// Call it after a restart.
     void restore(const PutOwner& stored) { logs_[stored.user].owner = stored.owner; }
     void restore(std::string_view topic, const WaitingMessage& stored, const Receiver& receiver,
                  Millis expires);
@@ -116,32 +116,32 @@ private:
         std::string_view topic;
     };
 
-    /// What was missed, as much as one queue may hold, in the order of stamps.
+    /// Missed messages, as many as one queue may hold, in the order of stamps.
     struct Backlog {
         std::vector<Missed> messages{};
         std::size_t left_out = 0;
     };
-    /// Of a room, from the newest back.
+    /// Unread messages of a room, from the newest back.
     struct Unread {
         std::string_view topic;
         Queue::const_reverse_iterator next, end;
-        Stamp place;  ///< what is later, was missed
+        Stamp place;  ///< later messages were missed
     };
-    /// With which a session gets what comes from a room, by subscriptions of its own.
+    /// The options with which a session gets the messages of a room, from its own subscriptions.
     struct Terms {
         bool retain_as_published = false;
         std::vector<std::uint32_t> identifiers{};
     };
 
     struct Places {
-        Stamp got = 0;   ///< what is later, a member has not got
-        Stamp done = 0;  ///< what is later, it will get when it comes back
+        Stamp got = 0;   ///< the member has not received later messages
+        Stamp done = 0;  ///< it will get later messages when it comes back
     };
-    /// How far the sweep has come.
+    /// The progress of the sweep.
     struct Sweep {
         std::string topic{};
         std::string member{};
-        Places places{};  ///< the least of all members so far
+        Places places{};  ///< the minimum of all members so far
     };
 
     Log& find_or_create(const std::string& topic);

@@ -23,22 +23,20 @@
 
 namespace pulsegate {
 
-/// The members of rooms, of those users whose home is this shard. What is published to
-/// `room/{room}` comes to each of them like a message to the inbox: to all devices, without a
-/// subscription, and while they are away it waits. With `rooms = members` nobody else reads or
-/// publishes there, nor to topics below. The backend decides who is a member, and the store keeps
-/// it.
+/// The members of rooms, as far as this shard is their home. Messages to `room/{room}` reach each
+/// member like messages to the inbox: on all devices, without a subscription, and they wait while
+/// the member is absent. With `rooms = members`, nobody else may read or publish there, or below.
+/// The backend decides who is a member, and the store keeps the list.
 ///
-/// A room has no existence of its own: it has members, or it is not there. It is known by its
-/// topic. So are the **watchers** of a user, by the topic of the user's presence: with
-/// `presence-for = watchers` nobody else reads it but the user. Owned by the shard, used on its
-/// thread.
+/// A room exists as long as it has members. Its key is its topic. The **watchers** of a user are
+/// kept in the same way, with the topic of the user's presence as their key: with `presence-for =
+/// watchers`, only they and the user may read it. The shard owns it, and uses it on its thread.
 ///
-/// Subscribers, messages, the API, devices that come and go, and the start each ask something else
-/// of the same two tables: hence so many methods.
+/// It has many methods because subscribers, messages, the API, devices and the start use the same
+/// two tables in different ways.
 class Rooms {
 public:
-    /// With the stamp since which they are members.
+    /// Members, with the stamp since which they are members.
     using Members = std::map<std::string, Stamp, std::less<>>;
 
     Rooms(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
@@ -66,7 +64,7 @@ public:
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
         /// Null: the user is not a member.
         const Stamp* since(std::string_view user) const;
-        /// As `Rooms::admits`.
+        /// Like `Rooms::admits`.
         bool admits(std::string_view user) const {
             return !is_closed_ || (readers_ && readers_->contains(user)) || is_own(user);
         }
@@ -78,32 +76,32 @@ public:
         bool is_own(std::string_view user) const;
 
         const Members* members_ = nullptr;
-        const Members* readers_ = nullptr;  ///< of the topic, or of the one that it is below of
-        std::string_view presence_{};       ///< the topic, if it is that of a user's presence
+        const Members* readers_ = nullptr;  ///< of the topic, or of the topic that it is below
+        std::string_view presence_{};       ///< the topic, if it is a user's presence
         bool is_closed_ = false;
     };
     Audience audience(std::string_view topic) const;
-    /// Is it the topic of a room, and not one below?
+    /// Is it the topic of a room, and not a topic below one?
     static bool is_room(std::string_view topic);
 
     /// May the user read, or publish to, this topic as far as rooms and watchers are concerned?
     bool admits(std::string_view user, std::string_view topic) const;
-    /// May the user subscribe to the filter? To one with a wildcard in the place of the room, or of
-    /// the user, everybody may: of what it selects, `admits` decides.
+    /// May the user subscribe to the filter? Everybody may use a wildcard in place of the room or
+    /// the user: then `admits` decides for each message.
     bool may_subscribe(std::string_view user, std::string_view filter) const;
 
     bool is_at_home(std::string_view user) const { return place_.is_home_of(user); }
     enum class Change : std::uint8_t { done, nothing, no_room };
-    /// `topic` is that of a room or of a user's presence, `user` at home on this shard. No room:
-    /// `max-room-members` is reached.
+    /// `topic` is the topic of a room or of a user's presence, and this shard is the home of
+    /// `user`. No room: `max-room-members` is reached.
     Change add(std::string_view topic, std::string_view user);
     Change remove(std::string_view topic, std::string_view user);
-    /// Removes up to `most` members, and returns how many there were to remove.
+    /// Removes up to `most` members, and returns how many were removed.
     std::size_t remove_some(std::string_view topic, std::size_t most);
     /// After a restart.
     void restore(const PutMember& stored);
 
-    /// A page of a list, in the order of bytes: up to `most` names behind `after`.
+    /// A page of a list, in the order of bytes: up to `most` names after `after`.
     std::vector<std::string> list_members(std::string_view topic, std::string_view after,
                                           std::size_t most) const;
     struct Listed {
@@ -114,25 +112,27 @@ public:
     std::vector<Listed> list(std::string_view after, std::size_t most) const;
     struct Found {
         std::vector<std::string> topics{};
-        std::optional<std::string> next{};  ///< to go on behind; nothing: these were the last
+        std::optional<std::string> next{};  ///< the place to continue after; nothing: these were
+                                            ///< the last
     };
-    /// Of those of which the user is a member, up to `most` behind `after`.
+    /// The rooms of the user, up to `most` after `after`.
     Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
 
     std::size_t memberships() const { return memberships_; }
     /// Once a second.
     void shrink() { shrink_if_sparse(by_user_); }
 
-    // A member's place: what is later than that in a room, the member has not got. Places are
-    // stamps, so that messages that are under way from other shards are on the right side of them.
+    // A member's place: the member has not received later messages of a room. Places are stamps, so
+    // that messages on their way from other shards are on the correct side of a place.
 
-    /// Of a user whose last device, or of a device whose connection, ends now.
+    /// The place of a user who loses the last device now, or of a device that loses its connection
+    /// now.
     Stamp draw_place();
-    /// No place that was drawn here, and no membership, is later.
+    /// No place that was drawn here and no membership is later than this.
     Stamp latest_place() const { return latest_place_; }
-    /// What is stored in this turn changes a place.
+    /// This turn stores a change of a place.
     void place_changes() { places_unit_ = journal_.unit(); }
-    /// Is the store sure to know all places before what it is told later?
+    /// Will the store know all places before later operations?
     bool are_places_stored() const { return journal_.is_committed(places_unit_); }
 
     /// Is the user a member of any room?
@@ -140,9 +140,9 @@ public:
     /// The first device of a user has logged in, or the last one's session has ended.
     void device_came(std::string_view user);
     void last_device_went(std::string_view user);
-    /// After a restart, when all members are there.
+    /// Call it after a restart, when all members are restored.
     void restore(const PutAway& stored);
-    /// Of a user without a device, in all rooms.
+    /// The place of a user without a device, in all rooms.
     Stamp away(std::string_view user) const;
     /// Calls `visit(topic, since)` for each room of which the user is a member.
     template <class Visit>
@@ -180,7 +180,7 @@ private:
     boost::unordered_flat_map<std::string, OfUser, TextHash, std::equal_to<>> by_user_;
     std::size_t memberships_ = 0;
     Stamp latest_place_ = 0;
-    std::uint64_t places_unit_ = 0;  ///< of the journal, with the latest place
+    std::uint64_t places_unit_ = 0;  ///< the journal's unit with the latest place
     [[no_unique_address]] OwnerThread thread_;
 };
 

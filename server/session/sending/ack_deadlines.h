@@ -11,8 +11,8 @@
 
 namespace pulsegate {
 
-/// The messages in flight that are to be stored unless they are acknowledged before, by the
-/// millisecond when that is due, at most `span` ahead: to add one and to remove one is O(1). It
+/// The messages in flight that must be stored unless they are acknowledged before a deadline. They
+/// are ordered by the deadline in ms, at most `span` ahead. Adding and removing are O(1). It
 /// belongs to the shard's thread.
 class AckDeadlines {
 public:
@@ -23,7 +23,7 @@ public:
         slot(unstored.due).push_back(unstored);
     }
 
-    /// One that is due, or null.
+    /// A due message, or null.
     Unstored* due(Millis now) {
         for (looked_ = std::max(looked_, now - span + 1); looked_ <= now; ++looked_) {
             Slot& first = slot(looked_);
@@ -32,7 +32,7 @@ public:
         return nullptr;
     }
 
-    /// When the next one is; nothing: there is none.
+    /// The next deadline; nothing: there is none.
     std::optional<Millis> next() const {
         std::optional<Millis> earliest;
         for (const Slot& each : slots_)

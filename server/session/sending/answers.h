@@ -13,12 +13,12 @@
 
 namespace pulsegate {
 
-/// Sends clients what their packets are answered with, in the order of these packets, and each when
-/// its receipt is settled: behind an answer that waits, others wait as well. It owns nothing; it
-/// belongs to the shard's thread.
+/// Sends clients the answers to their packets, in the order of these packets, each when its receipt
+/// is settled. While one answer waits, all later answers wait too. It owns nothing; it belongs to
+/// the shard's thread.
 class Answers {
 public:
-    /// `totals`: of the shard's outboxes.
+    /// `totals` are the totals of the shard's outboxes.
     Answers(Receipts& receipts, Outbox::Totals& totals, Counters& counters)
         : receipts_(receipts), totals_(totals), counters_(counters) {
         receipts_.when_ready([this](Session& session) { send_ready(session); });
@@ -29,22 +29,24 @@ public:
         answer(session, packet, 0);
     }
 
-    /// Sends the CONNACK when its receipt is settled, and all else to the client after it. If the
-    /// store refuses, the client gets `refused` instead, and its connection ends.
+    /// Sends the CONNACK when its receipt is settled, and all other packets to the client after it.
+    /// If the store refuses, the client gets `refused` instead, and its connection ends.
     void greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
 
     /// Sends an answer when its receipt is settled. If the store refuses, the client gets `refused`
-    /// instead, or is disconnected. `message_bytes`: of the client's message that is answered.
+    /// instead, or is disconnected. `message_bytes` is the size of the client's message that is
+    /// answered.
     template <class AnyPacket>
     void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
                 const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
 
-    /// With this reason instead of the one that was given to `answer` (MQTT 5.0, 3.4.2.1). 3.1.1
-    /// has no words for that.
+    /// Answers with this reason instead of the one that was given to `answer` (MQTT 5.0, 3.4.2.1).
+    /// 3.1.1 has no such reasons.
     void answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason);
 
-    /// The same for bytes. An empty `accepted` disconnects the client: they exceed its Maximum
-    /// Packet Size. `charge`: bytes that the client makes the gateway keep until then.
+    /// The same for bytes. An empty `accepted` disconnects the client, because the bytes exceed its
+    /// Maximum Packet Size. `charge` is the number of bytes that the client makes the gateway keep
+    /// until then.
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
               std::size_t charge = 0, Held kind = Held::answer);
 
@@ -53,8 +55,8 @@ public:
 
     /// Has the client sent messages that are not answered yet?
     static bool has_any(const Session& session);
-    /// Does the client make the gateway keep so much until its messages are answered that it should
-    /// publish no more?
+    /// Does the client make the gateway keep so much until its messages are answered that it must
+    /// stop publishing?
     static bool are_too_many(const Session& session);
 
 private:

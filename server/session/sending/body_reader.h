@@ -10,27 +10,27 @@
 
 namespace pulsegate {
 
-/// Reads messages of queues that have their bodies only in the store, for clients that they are to
-/// be sent to: a page for each client, and not for too many at a time. It belongs to the shard's
-/// thread.
+/// Reads queued messages that have their bodies only in the store, before they are sent to their
+/// clients. It reads one page per client, and for a limited number of clients at a time. It belongs
+/// to the shard's thread.
 class BodyReader {
 public:
     BodyReader(StoreLink& store, Journal& journal) : store_(store), journal_(journal) {}
 
-    /// Asks for what the session's client is to be sent next, unless that is done already. A
+    /// Asks for the next messages to the session's client, unless that is done already. A
     /// MessagesRead follows.
     void read(Session& session);
 
-    /// Null: nobody waits for it, or it is to be asked for again.
+    /// Returns null if nobody waits for it, or if it must be asked for again.
     Session* receive(const MessagesRead& read);
 
     /// The session's connection has ended.
     void forget(const Session& session) { readings_.erase(session.id); }
 
-    /// Is nothing read now?
+    /// Is no read in progress?
     bool is_idle() const { return under_way_ == 0; }
 
-    /// Once a second: asks again for what the store has refused.
+    /// Call it once a second: repeats the reads that the store has refused.
     void tick();
 
 private:
@@ -45,7 +45,7 @@ private:
     StoreLink& store_;
     Journal& journal_;
     boost::unordered_flat_map<SessionId, Reading> readings_;
-    std::deque<SessionId> waiting_;  ///< to be asked for when answers have come
+    std::deque<SessionId> waiting_;  ///< sessions that wait for other answers first
     std::size_t under_way_ = 0;
 };
 

@@ -45,16 +45,16 @@ public:
     }
 
     /// Sends the delivery, or queues it until the client's window has room or the client
-    /// reconnects. QoS 0 is never queued. What is for a stored session is stored, unless the client
-    /// acknowledges it soon; `debts` says who waits for that.
+    /// reconnects. QoS 0 is never queued. Messages for a stored session are stored, unless the
+    /// client acknowledges them soon; `debts` has the waiters for that.
     Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
                  DebtSource& debts);
 
-    /// Puts a message into a queue that is no session's, with the bounds of one, and in the order
-    /// of stamps. `owner`: of the queue, in the store.
+    /// Puts a message into a queue that does not belong to a session, with the bounds of a
+    /// session's queue, and in the order of stamps. `owner` is the owner of the queue in the store.
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
               DebtSource& debts);
-    /// A message that waits for the owner in the store has expired.
+    /// A message that waits for the owner in the store is expired.
     void expire(OwnerId owner, Stamp stamp);
 
     /// Acknowledgements of the client. Some clients acknowledge twice, or after a reconnect:
@@ -70,27 +70,28 @@ public:
     /// Sends unacknowledged and queued messages, as far as the client's window and backlog have
     /// room.
     void send_waiting(Session& session, Millis now);
-    /// A message that was collected is stored: sends what has waited for that.
+    /// A collected message is stored: sends the messages that waited for this.
     void stored(Millis now);
 
-    /// Stores a delivery for a session that may be on another shard; 0: it is not in the store.
+    /// Stores a delivery for a session that may be on another shard. Owner 0: the session is not in
+    /// the store.
     void store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now);
 
-    /// Stores what is in flight and is not stored: the client has gone, or takes its time.
+    /// Stores the messages in flight that are not stored yet, because the client is gone or slow.
     void store_unstored(Session& session, Millis now);
-    /// The same for those who take longer than they usually do, as many as a turn has time for.
-    /// False: there are more, and the host is asked to call again.
+    /// The same for clients that take longer than usual, as many as a turn has time for. Returns
+    /// false if there are more; then the host is asked to call again.
     bool store_overdue(Millis now);
 
-    /// Stores all that is in flight to stored sessions, and its packet identifiers.
+    /// Stores all messages in flight to stored sessions, with their packet identifiers.
     void store_in_flight(Millis now);
     /// Does nothing wait for the store?
     bool is_idle() const { return reader_.is_idle() && await_store_.empty(); }
 
     /// The session will not get this delivery.
     void drop(const Delivery& delivery);
-    /// Nor any that it has, but for those with these stamps: the same messages went elsewhere, and
-    /// the store does not tell the two apart.
+    /// The session will not get any of its messages. Messages with these stamps stay in the store,
+    /// because they went to another session, and the store does not distinguish the two.
     void drop_all(Session& session, std::vector<Stamp> elsewhere);
 
     /// Messages of the session's queue were read. Returns the session, if it waits for more than
@@ -107,11 +108,11 @@ public:
     /// Is the client connected, with room in its window and its backlog?
     bool keeps_up(const Session& session) const;
 
-    /// Stores the packet identifiers of what is in flight at QoS 1: the client has gone. Before
-    /// that, `tick` does it.
+    /// Stores the packet identifiers of messages in flight at QoS 1, because the client is gone.
+    /// While it is connected, `tick` does this.
     void note_identifiers(Session& session);
 
-    /// What clients get besides messages.
+    /// Packets to clients besides messages.
     Answers& answers() { return answers_; }
 
     /// Where messages wait.
@@ -150,8 +151,10 @@ private:
     Answers answers_;
     BodyReader reader_;
     AckDeadlines unstored_;
-    boost::unordered_flat_set<Session*> await_store_;  ///< before the next message is sent
-    Millis next_overdue_call_ = 0;                     ///< that the host was asked for; 0: none
+    boost::unordered_flat_set<Session*> await_store_;  ///< sessions that must wait for the store
+                                                       ///< before the next message is sent
+    Millis next_overdue_call_ = 0;                     ///< the time at which the host was asked to
+                                                       ///< call; 0: none
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace pulsegate {
 
-/// What differs between the PUBLISH packets of one message to its receivers.
+/// The differences between the PUBLISH packets of one message to its receivers.
 struct PublishOptions {
     Version version = Version::v3_1_1;
     QoS qos = QoS::at_most_once;
@@ -24,8 +24,8 @@ struct PublishOptions {
     bool alias_known = false;  ///< the client knows the alias, and the topic is left out
 };
 
-/// One message as PUBLISH packets. Receivers of the same protocol version, QoS and use of aliases
-/// share an encoding; flags, packet identifier and alias are written anew for each.
+/// One message as PUBLISH packets. Receivers with the same protocol version, QoS and use of aliases
+/// share an encoding. Flags, packet identifier and alias are written for each receiver.
 class PublishEncoder {
 public:
     /// `now` decides the remaining Message Expiry Interval. `message` and `settings` must outlive

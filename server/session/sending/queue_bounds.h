@@ -17,9 +17,9 @@
 
 namespace pulsegate {
 
-/// The bounds of the queues of a shard, those of sessions and others: how many messages and bytes
-/// may wait, what goes when it is more, and what of it stays in memory. It owns the totals of all
-/// queues; it belongs to the shard's thread.
+/// The bounds of all queues of a shard, including queues that do not belong to sessions: how many
+/// messages and bytes may wait, which messages are dropped beyond that, and which bodies stay in
+/// memory. It owns the totals of all queues; it belongs to the shard's thread.
 class QueueBounds {
 public:
     explicit QueueBounds(const ShardContext& context)
@@ -39,10 +39,10 @@ public:
     const Outbox::Totals& totals() const { return totals_; }
     Outbox::Totals& totals() { return totals_; }
 
-    /// Makes room for a delivery, if there is too little: first what has expired goes, then the
-    /// oldest messages of those who have most in the queue. Not `queued`: there is none, or the
-    /// delivery itself has expired, and it is counted as dropped. `owner`: of the queue, in the
-    /// store.
+    /// Makes room for a delivery if necessary: drops expired messages first, then the oldest
+    /// messages of the senders with the most messages in the queue. If the result is not `queued`,
+    /// there is no room, or the delivery itself has expired; then it is counted as dropped. `owner`
+    /// is the owner of the queue in the store.
     Fate find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now);
     Fate find_room(Session& session, const Delivery& delivery, Millis now);
 
@@ -51,36 +51,38 @@ public:
 
     /// Drops the oldest messages of one user in an inbox, up to `most`; returns how many.
     std::size_t drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most);
-    /// The first so many of a queue that is no session's are needed no more.
+    /// Drops the first messages of a queue that does not belong to a session, because they are no
+    /// longer needed.
     void drop_first(Exchanges& queue, OwnerId owner, std::size_t count);
-    /// Drops what has expired in the queue of `owner`; returns whether anything has. To be
-    /// called before anything else is dropped from it, or its messages are counted.
+    /// Drops expired messages in the queue of `owner`; returns whether there were any. Call it
+    /// before other messages are dropped from the queue, and before its messages are counted.
     bool drop_expired(Exchanges& queue, OwnerId owner, Millis now);
     bool drop_expired(Session& session, Millis now);
-    /// Drops so many of a queue that is no session's that half of its bytes stay: the oldest of
-    /// those who have most in it. Returns the number.
+    /// Halves the bytes of a queue that does not belong to a session: drops the oldest messages of
+    /// the senders with the most messages in it. Returns the number of dropped messages.
     std::size_t halve(Exchanges& queue, OwnerId owner, Millis now);
 
-    /// A message has left the queue of `queue_owner`, which will not get it.
+    /// A message has left the queue of `queue_owner`, which will not receive it.
     void drop(OwnerId queue_owner, const QueuedMessage& message);
 
-    /// Tells the log and the history how many messages the session has lost since the last time, if
-    /// any.
+    /// Reports to the log and the history how many messages the session has lost since the last
+    /// report, if any.
     void report_lost(Session& session);
 
-    /// When too much is in memory, the oldest messages in the queues are left to the store.
+    /// If too many bodies are in memory, leaves the oldest bodies in the queues to the store.
     void leave_to_store();
-    /// The same, and tells the other shards exactly what is in the queues; once a second.
+    /// The same, and reports the exact totals of the queues to the other shards. Call it once a
+    /// second.
     void tick();
-    /// Of the queues of all shards, without any body.
+    /// Bytes of the queues of all shards, without bodies.
     std::size_t bytes_of_all_entries() const {
         return entries_.all() - entries_.get() + totals_.bytes_of_entries();
     }
 
-    /// Entries of full queues examined since the start: the measure of a turn's work.
+    /// The measure of a turn's work: entries of full queues that were examined since the start.
     std::uint64_t work() const { return work_; }
 
-    /// Of messages that have expired in queues, since the start.
+    /// Bytes of messages that have expired in queues since the start.
     std::uint64_t expired_bytes() const { return expired_bytes_; }
 
 private:

@@ -8,9 +8,9 @@ namespace pulsegate {
 
 enum class Measure { messages, bytes };
 
-/// Takes so many out of the queue that no more than `most` stays: the oldest of those who have most
-/// in it. It may be much at once, so it is not done one by one; it examines each message twice or
-/// three times.
+/// Removes messages from the queue until at most `most` is left: the oldest messages of the senders
+/// with the most messages in it. It may be many messages, so they are not removed one by one; each
+/// message is examined two or three times.
 Queue take_surplus(Exchanges& queue, std::size_t most, Measure measure);
 
 }  // namespace pulsegate

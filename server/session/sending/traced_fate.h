@@ -7,8 +7,8 @@
 
 namespace pulsegate {
 
-/// Tells traces of a message that waits for its receiver, or is dropped. What is sent they see as a
-/// packet.
+/// Reports to traces that a message waits for its receiver or is dropped. Traces see sent messages
+/// as packets.
 void trace_fate(Tracer& tracer, const Session& session, const Delivery& delivery, Fate fate);
 
 }  // namespace pulsegate

@@ -15,14 +15,15 @@ namespace pulsegate {
 
 /// The QoS 1 and 2 exchanges between a session and its client, in both directions (MQTT 5.0, 4.3):
 /// an outbox, and the identifiers of the QoS 2 messages that the client has not released yet.
-/// Without an exchange it takes 16 bytes, and some 300 to 800 after one of QoS 2 from the client.
-/// It belongs to its session, and to the shard's thread.
+/// Without an exchange it takes 16 bytes, and about 300 to 800 after an exchange of QoS 2 from the
+/// client. It belongs to its session, and to the shard's thread.
 ///
-/// Most of its methods are those of the outbox, which is there only while there is a message:
-/// hence so many. Returned pointers are valid until the next change.
+/// Most of its methods forward to the outbox, which exists only while there is a message. Returned
+/// pointers are valid until the next change.
 class Exchanges {
 public:
-    /// They are an inbox's. Its outbox stays as long as they do. Before all else.
+    /// These are the exchanges of an inbox. Its outbox exists as long as they do. Call it before
+    /// anything else.
     const Outbox& begin_inbox(Outbox::Totals& totals);
 
     const Outbox& inbox() const { return flow_->outbox; }
@@ -37,7 +38,7 @@ public:
     void set_perhaps_sent(const std::vector<Stamp>& stamps) {
         if (flow_) flow_->outbox.set_perhaps_sent(stamps);
     }
-    /// Identifiers begin after this one: another one than before a restart.
+    /// Packet identifiers begin after this one, so that they differ from those before a restart.
     void begin_after(std::uint16_t packet_id) { last_packet_id_ = packet_id; }
     std::uint16_t last_packet_id() const { return last_packet_id_; }
     void enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent = false);
@@ -90,7 +91,7 @@ public:
         const bool is_there = flow_ && !(flow_->outbox.is_inbox() && flow_->outbox.idle());
         return is_there ? &flow_->outbox : nullptr;
     }
-    /// Is there nothing besides a queue that has lost no message, or nothing at all?
+    /// Is there nothing, or only a queue that has lost no message?
     bool has_only_queue() const {
         return !flow_ ||
                (flow_->outbox.has_only_queue() && flow_->held.empty() && !flow_->received);
@@ -115,24 +116,25 @@ public:
         return flow_ && flow_->received ? flow_->received->unreleased.size() : 0;
     }
     void received(Outbox::Totals& totals, std::uint16_t packet_id);
-    /// False if there is no such message, and none was released lately: a client that has lost its
-    /// connection before the PUBCOMP releases it again (MQTT 5.0, 4.4).
+    /// Returns false if there is no such message, and none with this identifier was released
+    /// recently. A client that has lost its connection before the PUBCOMP releases the message
+    /// again (MQTT 5.0, 4.4).
     bool release(std::uint16_t packet_id);
 
-    /// Of QoS 2 from the client, for another process.
+    /// The state of QoS 2 messages from the client, for another process.
     struct Taken {
         std::vector<std::uint16_t> unreleased{};
-        std::vector<std::uint16_t> released{};  ///< the last ones, the oldest first
+        std::vector<std::uint16_t> released{};  ///< the latest ones, the oldest first
     };
     Taken taken() const;
     void adopt(Outbox::Totals& totals, const Taken& taken);
 
-    // Answers to the client that wait; see Receipts.
+    // Waiting answers to the client; see Receipts.
 
     /// Null if none waits.
     HeldAnswers* held() { return flow_ && !flow_->held.empty() ? &flow_->held : nullptr; }
     std::size_t held_charge() const { return flow_ ? flow_->held.charge : 0; }
-    /// Of PUBLISH packets that wait, behind which all others to the client have to.
+    /// Bytes of waiting PUBLISH packets; all other packets to the client wait behind them.
     std::size_t held_message_bytes() const { return flow_ ? flow_->held.message_bytes : 0; }
     bool holds_suback() const { return flow_ && flow_->held.has_suback(); }
     HeldAnswers& held(Outbox::Totals& totals) { return flowing(totals).held; }
@@ -142,11 +144,11 @@ public:
     void clear();
 
 private:
-    /// Of QoS 2 from the client.
+    /// QoS 2 messages from the client.
     struct Received {
         boost::container::flat_set<std::uint16_t> unreleased;
-        std::vector<std::uint16_t> released;  ///< the last ones, in any order
-        std::size_t oldest = 0;               ///< the place of the next one, once there are enough
+        std::vector<std::uint16_t> released;  ///< the latest ones, in any order
+        std::size_t oldest = 0;               ///< the index for the next one, once the list is full
     };
 
     struct Flow : Recycled<Flow> {
@@ -156,10 +158,10 @@ private:
         HeldAnswers held;
         std::unique_ptr<Received> received;  ///< null before the first one
     };
-    static_assert(sizeof(Flow) <= 152);  // one size less of the allocator's than 160
+    static_assert(sizeof(Flow) <= 152);  // the next smaller allocator size than 160
 
-    /// How many lost PUBCOMPs are made good: the default receive-maximum, which bounds what a
-    /// client has under way.
+    /// The number of released messages that are remembered in case their PUBCOMP is lost: the
+    /// default receive-maximum, which bounds the messages that a client has in flight.
     static constexpr std::size_t released_kept = 256;
 
     Flow& flowing(Outbox::Totals& totals);
@@ -168,7 +170,8 @@ private:
 
     static void remember_released(Received& received, std::uint16_t packet_id);
 
-    /// Null without exchanges and queued messages; kept once the client has sent one of QoS 2.
+    /// Null without exchanges and queued messages. It is kept once the client has sent a message of
+    /// QoS 2.
     std::unique_ptr<Flow> flow_;
     std::uint16_t last_packet_id_ = 0;
 };

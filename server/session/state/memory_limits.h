@@ -11,13 +11,13 @@
 
 namespace pulsegate {
 
-/// A will or a retained message that takes no more is kept even if memory is scarce, as long as
+/// A will or a retained message up to this size is kept even if memory is scarce, as long as
 /// memory-budget is not exceeded. There are no more wills than sessions.
 inline constexpr std::size_t small_message = 1024;
 
-/// What clients and users may make the gateway keep besides messages: subscriptions with their
-/// levels in the tree of filters, wills and topic aliases. It owns nothing; it belongs to the
-/// shard's thread.
+/// The limits of the data that clients and users may make the gateway keep besides messages:
+/// subscriptions with their levels in the tree of filters, wills and topic aliases. It owns
+/// nothing; it belongs to the shard's thread.
 class MemoryLimits {
 public:
     MemoryLimits(const BrokerSettings& settings, BrokerHost& host)
@@ -26,15 +26,15 @@ public:
     /// Why the client may not make the gateway keep `more` bytes; nothing if it may.
     std::optional<Refusal> objection(const Session& session, std::size_t more) const;
 
-    /// The same for what can wait until there is memory again.
+    /// The same for data that can wait until there is memory again.
     std::optional<Refusal> objection_if_scarce(const Session& session, std::size_t more) const;
 
-    /// The same for a client that is not logged in yet, and its will; `known` is the session that
-    /// it has, or null, and `resumes` it, or starts clean.
+    /// The same for a client that is not logged in yet, and its will; `known` is its existing
+    /// session, or null. The client `resumes` that session, or starts clean.
     std::optional<Refusal> objection_to_will(const User& user, const Session* known, bool resumes,
                                              std::size_t more) const;
 
-    /// Does what is stored take too much room?
+    /// Does the stored data take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
     /// Is memory-budget exceeded?
     bool exceeded() const { return host_.memory() == MemoryState::exceeded; }
@@ -45,8 +45,8 @@ private:
     const GatewaySum& wills_;
 };
 
-/// About the bytes that a subscription to this filter takes. A level of a filter with wildcards
-/// counts for more than its memory: each message to a topic that it selects looks at it.
+/// The approximate bytes of a subscription to this filter. A level of a filter with wildcards
+/// counts more than its memory, because each message to a matching topic looks at it.
 std::size_t cost_of_subscription(std::string_view filter);
 
 }  // namespace pulsegate

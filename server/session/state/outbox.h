@@ -23,7 +23,7 @@ namespace pulsegate {
 class InboxSenders;
 
 /// A message in flight that is not in the store. Its publisher is answered when the client
-/// acknowledges it, which saves the disk; if that takes too long, it is stored.
+/// acknowledges it, which saves a write to the disk. If that takes too long, the message is stored.
 struct Unstored
     : Recycled<Unstored>,
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -37,11 +37,11 @@ struct Unstored
 
 /// The QoS 1 and 2 messages to one client: those in flight, those that were in flight when the
 /// connection ended, and those that wait for room in the client's window or for its next connection
-/// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides what is sent next and returns it; the caller sends. A
-/// session without such messages has no outbox.
+/// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides which message is sent next and returns it; the caller
+/// sends it. A session without such messages has no outbox.
 ///
-/// Its lists and the totals must agree, so whatever looks for messages, moves or drops them is a
-/// method here: hence so many.
+/// It has many methods because its lists and the totals must agree: every function that finds,
+/// moves or drops messages is a method here.
 class Outbox {
 public:
     using Hook = boost::intrusive::list_member_hook<
@@ -50,35 +50,36 @@ public:
     struct InFlight {
         Delivery delivery;  ///< without its message after the PUBREC
         std::uint16_t packet_id;
-        bool again : 1 = false;          ///< sent before, on an earlier connection: DUP
+        bool again : 1 = false;          ///< it was sent on an earlier connection: DUP
         bool perhaps_again : 1 = false;  ///< the same, but before a crash: see QueuedHead
         bool released : 1 = false;       ///< PUBREL was sent, PUBCOMP is awaited
-        bool is_noted : 1 = false;       ///< of QoS 1: its packet identifier is in the store
-        /// When, of QoS 1 to a stored session: the low bits of the ms; 0: unknown.
+        bool is_noted : 1 = false;       ///< at QoS 1: its packet identifier is in the store
+        /// When it was sent, at QoS 1 to a stored session: the low bits of the time in ms; 0:
+        /// unknown.
         std::uint32_t sent_at = 0;
-        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be
+        std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be stored
         Hook to_note{};                        ///< see Totals
     };
 
-    /// The queued messages in all outboxes of a shard, and where it is noted that one in the store
-    /// is done; null: nothing is stored.
+    /// The totals of queued messages in all outboxes of a shard, and the journal that notes when a
+    /// stored message is done; null: nothing is stored.
     struct Totals {
         std::size_t messages = 0;
-        std::size_t expiring = 0;    ///< of these, those that have an expiry
+        std::size_t expiring = 0;    ///< how many of these have an expiry
         std::size_t bytes = 0;       ///< with their bodies
-        std::size_t bytes_held = 0;  ///< of those whose bodies must be in memory
-        QueuedBodies bodies{};       ///< the others
+        std::size_t bytes_held = 0;  ///< bytes of messages with bodies that must be in memory
+        QueuedBodies bodies{};       ///< the other bodies
         std::uint64_t spared = 0;    ///< acknowledged before they had to be stored, since the start
-        /// What is in flight at QoS 1 and stored, but not its packet identifier.
+        /// Stored messages in flight at QoS 1 whose packet identifier is not stored.
         boost::intrusive::list<InFlight,
                                boost::intrusive::member_hook<InFlight, Hook, &InFlight::to_note>,
                                boost::intrusive::constant_time_size<false>>
             to_note{};
         Journal* journal = nullptr;
-        InboxSenders* inbox_senders = nullptr;  ///< is told of what inboxes have
+        InboxSenders* inbox_senders = nullptr;  ///< gets the contents of inboxes
 
         std::size_t bytes_in_memory() const { return bytes_held + bodies.bytes(); }
-        /// Of the queues without any body.
+        /// Bytes of the queues without bodies.
         std::size_t bytes_of_entries() const {
             return messages * sizeof(QueuedMessage) + expiring * QueueExpiries::entry_bytes;
         }
@@ -87,38 +88,38 @@ public:
     /// The effect of an acknowledgement.
     enum class Effect : std::uint8_t {
         unknown,    ///< nothing is in flight with that packet identifier
-        misplaced,  ///< for the other QoS, or too early: a protocol error
+        misplaced,  ///< for the wrong QoS, or too early: a protocol error
         release,    ///< send PUBREL
         settled,    ///< the exchange is complete
     };
 
-    /// `is_inbox`: of a user without a session.
+    /// `is_inbox`: it belongs to a user without a session.
     explicit Outbox(Totals& totals, bool is_inbox = false) : totals_(totals), is_inbox_(is_inbox) {}
     ~Outbox();
     Outbox(const Outbox&) = delete;
     Outbox& operator=(const Outbox&) = delete;
 
-    /// Must a new message wait, because the window is full or other messages are to be sent first?
+    /// Must a new message wait, because the window is full or other messages must be sent first?
     bool must_wait(std::uint16_t window) const { return unsent() || in_flight() >= window; }
 
     /// Puts a new message in flight, with the next free packet identifier after `last`.
     InFlight& send(Delivery delivery, std::uint16_t last);
 
-    /// Queues a new message, or one of before a restart that may have been sent.
+    /// Queues a new message, or a message from before a restart that may have been sent.
     void enqueue(const Delivery& delivery, bool perhaps_sent = false);
-    /// Queues what was in a queue before: in another one, or before a restart.
+    /// Queues messages that were in another queue, or in this queue before a restart.
     void enqueue(Queue messages);
-    /// The same, but in the order of stamps, which both are in.
+    /// The same, but merges both in the order of stamps. Both must be in this order.
     void merge(Queue messages);
 
-    /// The message to send next: first those to be sent again, then the queue, which is that of
-    /// `owner`, oldest first; but see `next_queued`. Null if there is none, the window is full, or
-    /// its body is to be read first.
+    /// The message to send next: messages to send again come first, then the queue of `owner`,
+    /// oldest first; but see `next_queued`. Null if there is none, if the window is full, or if its
+    /// body must be read first.
     InFlight* send_next(std::uint16_t window, std::uint16_t last, OwnerId owner);
 
-    /// The next one to send if it is in the queue, or null. After a crash the store does not tell
-    /// of all that were sent at QoS 1: they are in the queue, and may be older than those that are
-    /// sent again. Then both are in the order of stamps.
+    /// The next message to send if it is in the queue, or null. After a crash, the store does not
+    /// know all messages that were sent at QoS 1. These are in the queue, and may be older than
+    /// messages to send again. Then both are sent in the order of stamps.
     const QueuedMessage* next_queued() const {
         if (queue_.empty()) return nullptr;
         const QueuedMessage& first = queue_.front();
@@ -127,39 +128,41 @@ public:
             first.perhaps_sent && first.stamp < interrupted_.front().delivery.message->stamp;
         return is_older ? &first : nullptr;
     }
-    /// Is the next one to be read from the store?
+    /// Must the next message be read from the store?
     bool awaits_body() const {
         const QueuedMessage* const next = next_queued();
         return next && !next->has_body();
     }
-    /// The stamps of the first messages in the queue that are to be read: so many, and of so many
-    /// bytes, but at least one.
+    /// The stamps of the first messages in the queue that must be read: up to `most` messages and
+    /// up to this many bytes, but at least one.
     std::vector<Stamp> bodies_to_read(std::size_t most, std::size_t most_bytes) const;
-    /// Those `asked` for were read. Returns those that the store does not have any more: they are
-    /// removed.
+    /// The messages in `asked` were read. Removes and returns the messages that the store no longer
+    /// has.
     Queue put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found);
 
-    /// Puts in flight what was so before a restart, in the order of sending.
+    /// Puts a message in flight that was in flight before a restart. Call it in the order of
+    /// sending.
     void restore(Delivery delivery, std::uint16_t packet_id, bool released);
 
     /// A message that was in flight to the client when another process had it.
     struct Moved {
-        Delivery delivery{};  ///< without a message if that is restored, or after the PUBREC
+        Delivery delivery{};  ///< without a message if the message is restored, or after the PUBREC
         std::uint16_t packet_id = 0;
         bool is_released = false;
         bool waits = false;  ///< to be sent again
         std::uint32_t sent_at = 0;
     };
-    /// All of them, in the order of sending: so they are in flight here. What is restored already
-    /// need not be told again.
+    /// Puts all these messages in flight, in the order of sending. Messages that are restored
+    /// already may be left out.
     void adopt(std::vector<Moved> moved);
-    /// Calls `visit(const InFlight&, bool waits)` for all, in the order of sending.
+    /// Calls `visit(const InFlight&, bool waits)` for all messages in flight, in the order of
+    /// sending.
     template <class Visit>
     void for_each_in_flight(Visit visit) const {
         for (const InFlight& each : sent_) visit(each, false);
         for (const InFlight& each : interrupted_) visit(each, true);
     }
-    /// Of the queued messages those with these stamps, ascending, may have been sent before.
+    /// The queued messages with these ascending stamps may have been sent before.
     void set_perhaps_sent(const std::vector<Stamp>& stamps) {
         for (QueuedMessage& each : queue_)
             each.perhaps_sent = std::ranges::binary_search(stamps, each.stamp);
@@ -173,7 +176,7 @@ public:
                 if (entry.unstored) store(entry);
     }
 
-    /// Calls `visit(InFlight&)` for the messages in flight whose identifiers are to be stored.
+    /// Calls `visit(InFlight&)` for the messages in flight with identifiers that must be stored.
     template <class Visit>
     void for_each_to_note(Visit visit) {
         for (List* list : {&interrupted_, &sent_})
@@ -187,7 +190,7 @@ public:
     void discard(std::uint16_t packet_id);
 
     Effect on_puback(std::uint16_t packet_id);
-    /// Of a message in flight: see InFlight.
+    /// See InFlight::sent_at.
     std::uint32_t sent_at(std::uint16_t packet_id) const;
     Effect on_pubrec(std::uint16_t packet_id, bool refused);
     Effect on_pubcomp(std::uint16_t packet_id);
@@ -195,43 +198,45 @@ public:
     /// The connection has ended: messages in flight will be sent again.
     void interrupt();
 
-    /// Removes the queued messages that have expired. It looks at no other.
+    /// Removes the expired messages from the queue, without looking at the others.
     Queue take_expired(Millis now);
 
-    /// Makes room in a full queue for another message of `sender`, of so many bytes: removes the
-    /// oldest one of the user who would have the most bytes in it. Nothing if that is this one.
+    /// Makes room in a full queue for another message of `sender` with this many bytes: removes the
+    /// oldest message of the user who would have the most bytes in the queue. Nothing if that would
+    /// be the new message.
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
-    /// Or must it look at each message first?
+    /// False: it must look at each message first.
     bool knows_shares() const { return shares_ != nullptr; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
-    /// order of sending; `sent` is false for queued messages, of the queue of `owner`. It does not
-    /// ask for those whose bodies are only in the store.
+    /// order of sending; `sent` is false for queued messages, of the queue of `owner`. Does not
+    /// call it for messages with bodies that are only in the store.
     template <class Wanted>
     std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
 
-    /// Removes all that is queued.
+    /// Removes all queued messages.
     Queue take_queue();
-    /// Removes what was lent, sent or not, in the order of sending.
+    /// Removes borrowed messages, sent or not, in the order of sending.
     Queue take_lent();
     bool has_lent() const;
-    /// Calls `visit(const Delivery&)` for what was lent, sent and not acknowledged.
+    /// Calls `visit(const Delivery&)` for borrowed messages that were sent and not acknowledged.
     template <class Visit>
     void for_each_lent_sent(Visit visit) const {
         for (const List* list : {&interrupted_, &sent_})
             for (const InFlight& entry : *list)
                 if (entry.delivery.lent && entry.delivery.message) visit(entry.delivery);
     }
-    /// Of all messages, sent or not, ascending: one for each copy.
+    /// The stamps of all messages, sent or not, ascending; one for each copy.
     std::vector<Stamp> stamps() const;
 
     const Queue& queue() const { return queue_; }
-    /// Moves the last in the queue to its place in the order of stamps, if all others are in it.
+    /// Moves the last message in the queue to its place in the order of stamps. All others must be
+    /// in this order.
     void order_last();
     /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
     template <class Wanted>
     Queue take_queued_if(Wanted wanted) {
-        shares_.reset();  // to find each of many in it would take long
+        shares_.reset();  // a search for each of many messages in it would take too long
         Queue taken;
         for (auto entry = queue_.begin(); entry != queue_.end();) {
             const auto next = std::next(entry);
@@ -241,7 +246,7 @@ public:
         return taken;
     }
 
-    /// Is any message queued whose stamp is `wanted`?
+    /// Is any message with a `wanted` stamp queued?
     template <class Wanted>
     bool has_queued(Wanted wanted) const {
         return std::ranges::any_of(queue_, wanted, &QueuedMessage::stamp);
@@ -269,8 +274,8 @@ public:
     std::size_t interrupted() const { return interrupted_.size(); }
     std::size_t queued() const { return queue_.size(); }
     std::size_t queued_bytes() const { return queued_bytes_; }
-    /// Of all messages, those in flight included, but the bodies that can be left to the store:
-    /// these are bounded for all outboxes together.
+    /// Bytes of all messages, including messages in flight, but without bodies that can be left to
+    /// the store. Those are bounded for all outboxes together.
     std::size_t bytes_in_memory() const {
         return queue_.size() * sizeof(QueuedMessage) + expiring() * QueueExpiries::entry_bytes +
                bytes_held_;
@@ -280,7 +285,7 @@ private:
     template <class Wanted>
     std::vector<Delivery> take_sent_if(Wanted wanted);
 
-    // Not deques: an empty one takes 600 bytes, and most lists hold one message.
+    // Not deques, because an empty deque takes 600 bytes, and most lists have one message.
     using List = std::list<InFlight>;
 
     List::iterator find(std::uint16_t packet_id);
@@ -301,15 +306,16 @@ private:
     List interrupted_;  ///< sent on an earlier connection, to be sent again first
     Queue queue_;
     std::size_t queued_bytes_ = 0;
-    /// Of queued bodies as in Totals, and of all messages in flight.
+    /// Bytes of queued bodies as in Totals, and of all messages in flight.
     std::size_t bytes_held_ = 0;
     std::unique_ptr<QueueExpiries> expiries_;  ///< null: no queued message has one
 
-    /// Of a queue that was full; null: to be counted when it is full again.
+    /// For a queue that was full; null: shares are counted when it is full again.
     std::unique_ptr<QueueShares> shares_;
 
     std::uint32_t lost_ = 0;
-    std::uint16_t free_ahead_ = 0;  ///< identifiers after the last one, known to be free
+    std::uint16_t free_ahead_ = 0;  ///< number of identifiers after the last one that are known to
+                                    ///< be free
     bool shared_ = false;           ///< some messages are of a shared subscription
     const bool is_inbox_;
 };

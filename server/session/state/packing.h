@@ -6,14 +6,14 @@
 
 namespace pulsegate {
 
-/// Has the disconnected session of its user's only device nothing but what a record holds? Its
-/// messages may have bodies in memory.
+/// Does a record have room for everything in this disconnected session of its user's only device?
+/// Its messages may have bodies in memory.
 bool fits_record(const Session& session);
 
 /// Its state as a record.
 DormantRecord* pack(const Session& session);
 
-/// Gives a new session what the record holds of it, without its subscription.
+/// Gives a new session the content of the record, without its subscription.
 void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals);
 
 }  // namespace pulsegate

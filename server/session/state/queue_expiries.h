@@ -9,18 +9,18 @@
 
 namespace pulsegate {
 
-/// Those messages of one queue that have an expiry, in the order in which they expire: so the
-/// expired ones are found without a look at the others. A message that never expires is not in it,
-/// and costs nothing.
+/// The messages of one queue that have an expiry, in the order of their expiry. So expired messages
+/// are found without a look at the others. A message without an expiry is not in it, and costs
+/// nothing.
 class QueueExpiries {
 public:
-    /// About the bytes of an entry, with what the allocator adds.
+    /// The approximate bytes of an entry, including the allocator's overhead.
     static constexpr std::size_t entry_bytes = 48;
 
     void add(Queue::iterator message) { entries_.insert({message->expires(), message}); }
     void remove(Queue::iterator message) { entries_.erase({message->expires(), message}); }
 
-    /// The one that expired first, if any has.
+    /// The message that expired first, if any has expired.
     std::optional<Queue::iterator> first_expired(Millis now) const {
         if (entries_.empty() || !has_expired(entries_.begin()->expires, now)) return std::nullopt;
         return entries_.begin()->message;

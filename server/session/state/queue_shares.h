@@ -15,7 +15,7 @@ namespace pulsegate {
 
 /// The senders of the messages in one full queue, so that the oldest of the sender with the most is
 /// found at once, however many messages and senders are in it. It takes 8 bytes for each message
-/// and about 150 for each sender; a queue that was never full has none.
+/// and about 150 for each sender. A queue that was never full has no QueueShares.
 class QueueShares {
 public:
     using Sender = SenderShares::Sender;
@@ -24,16 +24,16 @@ public:
         for (auto each = queue.begin(); each != queue.end(); ++each) add(each);
     }
 
-    /// It is the last in the queue.
+    /// Adds the last message in the queue.
     void add(Queue::iterator message);
-    /// It leaves the queue. Fast for the oldest of its sender.
+    /// The message leaves the queue. This is fast for the oldest message of a sender.
     void remove(Queue::iterator message);
-    /// It is the last in the queue, and moves to its place in the order of stamps.
+    /// The sender's last message in the queue moves to its place in the order of stamps.
     void order_last(Sender sender);
 
-    /// The oldest message of the sender with the most bytes, if `sender` has so many more: of two
-    /// with as many, of the one with the greater fingerprint. Nothing if that is `sender`, and has
-    /// none.
+    /// The oldest message of the sender with the most bytes, if `sender` has this many bytes more.
+    /// If two senders have equally many, the one with the greater fingerprint counts. Nothing if
+    /// that is `sender`, and `sender` has no message.
     std::optional<Queue::iterator> surplus(Sender sender, std::size_t more) const;
 
     std::size_t senders() const { return shares_.size(); }
@@ -42,7 +42,8 @@ private:
     struct Share {
         std::size_t bytes = 0;
         std::vector<Queue::iterator> messages{};  ///< the oldest first
-        std::size_t gone = 0;                     ///< so many of the first are in the queue no more
+        std::size_t gone = 0;                     ///< how many of the first ones are no longer in
+                                                  ///< the queue
     };
 
     void count(Sender sender, Share& share, std::size_t bytes);

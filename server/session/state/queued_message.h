@@ -20,8 +20,8 @@ class QueuedBodies;
 struct QueuedMessage;
 using Queue = std::list<QueuedMessage>;
 
-/// The body of a queued message in memory. Receivers that got a message one after another,
-/// such as the members of a room, share one.
+/// The body of a queued message in memory. Receivers that got a message one after another, such as
+/// the members of a room, share one body.
 struct QueuedBody : boost::intrusive::list_base_hook<> {
     QueuedBody(MessageRef message, Millis expires, bool has_details = false)
         : message(std::move(message)), expires(expires), has_details(has_details) {}
@@ -29,36 +29,38 @@ struct QueuedBody : boost::intrusive::list_base_hook<> {
 
     MessageRef message;                 ///< null if only the store has it
     const Millis expires;               ///< when the message does; 0: never
-    QueuedBodies* bodies = nullptr;     ///< that know it
-    QueuedMessage* in_queue = nullptr;  ///< the only one whose body it is; null: of several
-    std::uint64_t unit = 0;             ///< of the journal, with which it is stored at the latest
+    QueuedBodies* bodies = nullptr;     ///< that contain it
+    QueuedMessage* in_queue = nullptr;  ///< the only queued message with this body; null: there are
+                                        ///< several
+    std::uint64_t unit = 0;             ///< the journal's unit with which it is stored at the
+                                        ///< latest
     std::uint32_t references = 0;
     const bool has_details;  ///< it is a QueuedDelivery
 };
 
-/// The body, or what else the store does not tell, of a message for one receiver.
+/// The body and other data that the store does not have, of a message for one receiver.
 struct QueuedDelivery : QueuedBody {
     QueuedDelivery(MessageRef message, Millis expires, OwnerId owner)
         : QueuedBody(std::move(message), expires, true), owner(owner) {}
 
-    OwnerId owner;                             ///< that has it in the store, or 0
+    OwnerId owner;                             ///< that has the message in the store, or 0
     bool lent = false;                         ///< see Delivery
     std::vector<std::uint32_t> identifiers{};  ///< see Delivery
     std::shared_ptr<const std::string> share{};
 };
 
-static_assert(sizeof(QueuedBody) <= 72);       // one size less of the allocator's than 88
-static_assert(sizeof(QueuedDelivery) <= 120);  // and than 136
+static_assert(sizeof(QueuedBody) <= 72);       // the next smaller allocator size than 88
+static_assert(sizeof(QueuedDelivery) <= 120);  // the next smaller allocator size than 136
 
 using QueuedBodyRef = boost::intrusive_ptr<QueuedBody>;
 inline void intrusive_ptr_add_ref(QueuedBody* body) { ++body->references; }
 void intrusive_ptr_release(QueuedBody* body);
 
-/// The body of a queued message, or its expiry in the same eight bytes. So the expiry of a message
-/// is known when its body is only in the store.
+/// The body of a queued message, or its expiry in the same eight bytes. So the expiry is known even
+/// if the body is only in the store.
 class QueuedBodySlot {
 public:
-    /// Without a body. 0: it never expires.
+    /// A slot without a body. Expiry 0: the message never expires.
     explicit QueuedBodySlot(Millis expires = 0)
         : word_(expires == 0 ? 0 : static_cast<std::uintptr_t>(expires) << 1 | is_expiry) {}
     QueuedBodySlot(QueuedBodyRef body) : word_(reinterpret_cast<std::uintptr_t>(body.detach())) {}
@@ -102,7 +104,7 @@ public:
     /// The message leaves its queue.
     void remove(QueuedMessage& queued);
 
-    /// The one that was added first, or null.
+    /// The body that was added first, or null.
     const QueuedBody* oldest() const {
         return oldest_first_.empty() ? nullptr : &oldest_first_.front();
     }
@@ -116,18 +118,18 @@ private:
 
     boost::intrusive::list<QueuedBody, boost::intrusive::constant_time_size<false>> oldest_first_;
     std::size_t bytes_ = 0;
-    QueuedBody* last_shared_[2] = {};  ///< in queues that are not stored, and in those that are
+    QueuedBody* last_shared_[2] = {};  ///< for queues that are not stored, and for stored queues
 };
 
-/// Of before a restart.
+/// For a message from before a restart.
 QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver);
 
 /// A message in a queue. When a queue is long, the bodies of stored messages are left to the store,
-/// and read when they are to be sent: what stays takes 48 bytes.
+/// and read before they are sent. The rest takes 48 bytes.
 struct QueuedMessage : QueuedHead {
     QueuedMessage(const QueuedHead& head, Millis expires) : QueuedHead(head), body(expires) {}
     QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
-    /// Of before a restart.
+    /// For a message from before a restart.
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver, Millis expires);
     /// The same message for another receiver; it shares the body.
     QueuedMessage(const QueuedMessage& other, const Receiver& receiver);
@@ -140,22 +142,22 @@ struct QueuedMessage : QueuedHead {
     Millis expires() const { return body.expires(); }
     bool has_body() const { return body && body->message; }
     bool is_lent() const { return has_details() && details().lent; }
-    /// That of a shared subscription stays in memory: another shard has stored it, and it may go
-    /// back there.
+    /// The body of a message of a shared subscription stays in memory, because another shard has
+    /// stored the message, and the message may go back there.
     bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
-    /// The owner that has it in the store, if its queue is that of `owner`.
+    /// The owner that has it in the store, if it is in the queue of `owner`.
     OwnerId owner_in(OwnerId owner) const;
-    /// Of a message that has its body, in the queue of `owner`.
+    /// The delivery of a message with a body, in the queue of `owner`.
     Delivery delivery(OwnerId owner) const;
 
     void put_body(MessageRef message);
     void drop_body();
-    /// It is the inbox's, and `lent` to a device.
+    /// The message belongs to the inbox, and is `lent` to a device.
     void lend(bool lent, OwnerId inbox);
 
-    QueuedBodySlot body{};  ///< none: all else is in the store
+    QueuedBodySlot body{};  ///< none: the rest is in the store
 
-    /// Does it know more than its head and its body?
+    /// Does it have more than its head and its body?
     bool has_details() const { return body && body->has_details; }
 
 private:

@@ -23,14 +23,14 @@ namespace pulsegate {
 
 class Session;
 
-/// The rules and the expiry that came with a login, if there are any.
+/// The rules and the expiry of a login, if there are any.
 struct Authorization : StackedWheel::Node {
     explicit Authorization(Session& session) : session(session) {}
 
     Session& session;
-    std::shared_ptr<const AccessRules> rules{};  ///< null: the gateway's
+    std::shared_ptr<const AccessRules> rules{};  ///< null: the gateway's rules
     std::optional<std::int64_t> expiry{};        ///< seconds since 1970
-    std::optional<std::int64_t> token_issued{};  ///< nothing: it came by something else
+    std::optional<std::int64_t> token_issued{};  ///< nothing: the login was not by a token
 };
 
 /// When the will of a disconnected client is due, and when its session ends.
@@ -38,15 +38,15 @@ struct SessionExpiry : StackedWheel::Node, Absence {
     SessionExpiry(Session& session, Tick ends) : Absence(ends, false), session(session) {}
 
     Session& session;
-    Stamp place = 0;  ///< what is later in the rooms of its user, it has not got
+    Stamp place = 0;  ///< the session has not received later messages in its user's rooms
 };
 
-static_assert(sizeof(SessionExpiry) <= 72);  // one size less of the allocator's than 80
+static_assert(sizeof(SessionExpiry) <= 72);  // the next smaller allocator size than 80
 
 /// A client's session on its home shard (MQTT 5.0, section 4.1), which may outlive its connection.
 /// It is a device of its user: presence counts it while it is connected, and it receives messages
-/// to the user's inbox as long as it exists. It owns its state; the parts of the Broker change it.
-/// It belongs to the shard's thread.
+/// to the user's inbox while it exists. It owns its state; the parts of the Broker change it. It
+/// belongs to the shard's thread.
 class Session final : public Device, public Subscriber {
 public:
     Session(SessionId id, User& user, std::string client, WallMillis now)
@@ -61,20 +61,20 @@ public:
     Millis last_packet() const override { return link->last_packet(); }
     Millis limit() const override { return link ? link->limit() : 0; }
 
-    /// Is its client connected, and may be sent something?
+    /// Is its client connected, and may it be sent packets?
     bool is_greeted() const { return link && !awaits_connack; }
 
-    /// As log lines name its client; valid as long as the session.
+    /// Its client's name in log lines; valid as long as the session.
     LoggedClient logged() const { return {link, client, user.name}; }
 
     /// Identifies the client, not the session: no-local compares clients (MQTT 5.0, 3.8.3.1).
     std::uint64_t fingerprint() const;
 
-    /// Disconnects the client, which must be connected, for an error of its own.
+    /// Disconnects the client, which must be connected, because of the client's error.
     void disconnect(Reason reason, const char* why) { link->end({Cause::kicked, reason, why}); }
 
-    /// Counts bytes that the client makes the gateway keep; see MemoryLimits. What was kept as one
-    /// is released as one.
+    /// Counts bytes that the client makes the gateway keep; see MemoryLimits. Bytes that were
+    /// counted together must be released together.
     void keep(std::size_t bytes);
     void release(std::size_t bytes);
     std::size_t kept() const { return kept_ * kept_unit; }
@@ -85,8 +85,8 @@ public:
     std::unique_ptr<StoredWill> take_will();
     void forget_aliases();
 
-    // One byte for both: it lies in what would be padding.
-    bool served : 1 = false;          ///< has got the message to its inbox that is being fanned out
+    // One byte for both, in the place of padding.
+    bool served : 1 = false;          ///< has the message to its inbox that is being delivered
     bool awaits_connack : 1 = false;  ///< its login waits for the store: it is not accepted yet
 
 private:
@@ -95,10 +95,10 @@ private:
         return static_cast<std::uint16_t>((bytes + kept_unit - 1) / kept_unit);
     }
 
-    std::uint16_t kept_ = 0;  ///< in units, for it lies in what would be padding
+    std::uint16_t kept_ = 0;  ///< in units, so that it fits into padding
 
 public:
-    PasswordLine password_line = 0;  ///< that let its client in
+    PasswordLine password_line = 0;  ///< that its client logged in with
     const SessionId id;
     User& user;
     SessionState state;
@@ -113,6 +113,6 @@ public:
     std::unique_ptr<SessionExpiry> expiry_timer;  ///< while its client is disconnected
 };
 
-static_assert(sizeof(Session) <= 184);  // one size less of the allocator's than 192
+static_assert(sizeof(Session) <= 184);  // the next smaller allocator size than 192
 
 }  // namespace pulsegate

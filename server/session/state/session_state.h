@@ -13,17 +13,17 @@
 
 namespace pulsegate {
 
-/// What a session keeps whether or not its client is connected (MQTT 5.0, 4.1): subscriptions,
-/// exchanges in progress, will and session expiry. All changes go through this class, so that a
-/// durable store can record them here. It belongs to the shard's thread.
+/// The state that a session keeps while its client is connected or disconnected (MQTT 5.0, 4.1):
+/// subscriptions, exchanges in progress, will and session expiry. All changes go through this
+/// class. It belongs to the shard's thread.
 class SessionState {
 public:
-    // Subscriptions; they are entered into the router, too.
+    // Subscriptions; the router has them, too.
 
-    /// True if the subscription is new.
+    /// Returns true if the subscription is new.
     bool subscribe(Router& router, Subscriber& self, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
-    /// False if there was no such subscription.
+    /// Returns false if there was no such subscription.
     bool unsubscribe(Router& router, std::string_view filter);
     void unsubscribe_all(Router& router);
 
@@ -33,7 +33,7 @@ public:
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
     static constexpr std::uint32_t most_subscriptions = (1u << 23) - 1;
-    /// Has it had any shared subscription?
+    /// Did it ever have a shared subscription?
     bool was_member() const { return was_member_; }
     void note_membership() { was_member_ = true; }
     /// Number of shared subscriptions.
@@ -48,13 +48,13 @@ public:
     /// Null if there is no will.
     const StoredWill* will() const { return will_.get(); }
 
-    /// Seconds that the session is kept after a connection.
+    /// Seconds for which the session is kept after a connection.
     void set_expiry(std::uint32_t seconds) { expiry_ = seconds; }
     std::uint32_t expiry() const { return expiry_; }
 
 private:
     SubscriptionList subscriptions_;
-    [[no_unique_address]] Exchanges exchanges_;  // what follows lies in its padding
+    [[no_unique_address]] Exchanges exchanges_;  // the next members are in its padding
     std::uint16_t shared_count_ = 0;
     std::uint32_t expiry_ = 0;
     std::unique_ptr<StoredWill> will_;

@@ -20,8 +20,8 @@
 
 namespace pulsegate {
 
-/// The sessions of one shard by user and client id, and the expiry of those whose client is
-/// disconnected. It owns the sessions; it belongs to the shard's thread and has no clock.
+/// The sessions of one shard by user and client id, and the expiry of sessions with a disconnected
+/// client. It owns the sessions; it belongs to the shard's thread and has no clock.
 class SessionTable {
 public:
     SessionTable(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals);
@@ -37,16 +37,16 @@ public:
     Session& find_or_create(User& user, std::string client, WallMillis wall);
     void destroy(Session& session);
 
-    /// From now on the will counts among those of all shards, as long as it lives.
+    /// From now on, the will counts in the sum of all shards, as long as it exists.
     void count(StoredWill& will) { will.counted = CountedBytes(wills_, will.message.cost()); }
 
     /// The client has disconnected: the session is due after its session expiry, or earlier when
     /// its will is due.
     void start_expiry(Session& session, Millis now);
-    /// Its client was connected when the process died, and goes away `until` then unless it is
-    /// back.
+    /// Its client was connected when the process died. It counts as connected until `until`, and is
+    /// absent after that unless it is back.
     void await(Session& session, Millis until);
-    /// Of one that is disconnected; the end of the session, if it has no will.
+    /// When the will of a disconnected session is due; without a will, the end of the session.
     static Tick will_due(const Session& session);
     /// The client has reconnected, or its session ends; no effect if it was connected.
     void stop_expiry(Session& session);
@@ -60,29 +60,30 @@ public:
     /// The record's client has been disconnected for a shorter time than all others.
     void add(DormantRecord& record);
 
-    /// The session to end because `latest` has exceeded persistent-session-quota; or null.
+    /// The session that must end because `latest` has exceeded persistent-session-quota; or null.
     Absence* over_quota(Session& latest);
 
     /// Do the sessions of disconnected clients and all queues, which take `queued_bytes`, exceed
     /// persistent-session-bytes?
     bool over_budget(std::size_t queued_bytes) const;
 
-    /// What becomes of a disconnected session.
+    /// What is due with a disconnected session.
     enum class Due : std::uint8_t {
-        goes,  ///< it was awaited: its absence, and the delay of its will, begin
+        goes,  ///< it was awaited: its absence and the delay of its will begin
         will,  ///< if it has one
         end,
     };
     /// Calls `due(Session&, Due)` for at most `most` disconnected sessions with which something is
-    /// due. True if there are more, or it is still to be found out.
+    /// due. Returns true if there are more, or may be more.
     template <class Visit>
     [[nodiscard]] bool advance(Tick now, std::size_t most, Visit due);
     Tick now() const { return expiry_wheel_.now(); }
 
-    /// Connected clients that have not been sent all messages yet; visits every session.
+    /// The number of connected clients that have not been sent all messages yet. It visits every
+    /// session.
     std::size_t behind() const;
 
-    /// Those that are not packed. The visitor must not make or end any.
+    /// Visits the sessions that are not packed. The visitor must not create or end any session.
     template <class Visit>
     void for_each(Visit visit) const {
         for (const auto& session : sessions_) visit(*session);
@@ -94,7 +95,8 @@ public:
     std::size_t dormant() const { return dormant_; }
 
 private:
-    /// Of those that come nearer to their expiry; half a million may at the same time.
+    /// How many sessions may move to a lower level of the wheel in one call. Half a million may be
+    /// due to move at the same time.
     static constexpr std::size_t moves_a_call = 256;
 
     void count(std::ptrdiff_t sessions, std::ptrdiff_t bytes);
@@ -135,7 +137,7 @@ private:
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;
-    std::size_t dormant_ = 0;             ///< of these, the packed ones
+    std::size_t dormant_ = 0;             ///< how many of these are packed
     std::size_t disconnected_bytes_ = 0;  ///< see Absence
     [[no_unique_address]] OwnerThread thread_;
 };

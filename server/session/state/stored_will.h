@@ -17,21 +17,22 @@ struct StoredWill {
     Message message;  ///< its Message Expiry Interval begins when it is published
     std::optional<std::uint32_t> message_expiry = {};  ///< that interval, in seconds
     std::uint32_t delay = 0;                           ///< Will Delay Interval, in seconds
-    std::shared_ptr<const AccessRules> rules{};        ///< that came with the login, if any did
+    std::shared_ptr<const AccessRules> rules{};        ///< of the login, if it has any
     std::optional<std::int64_t> authorized_until{};    ///< seconds since 1970
-    std::optional<std::int64_t> token_issued{};        ///< of the login, if it was by a token
+    std::optional<std::int64_t> token_issued{};        ///< the token's time of issue, if the login
+                                                       ///< was by a token
     bool is_stored = false;                            ///< with its session
     CountedBytes counted{};                            ///< among all wills
 };
 
 struct Authorization;
 
-/// The will of a CONNECT of the user; null if it has none. `authorization` is what came with the
-/// login, or null.
+/// The will of a CONNECT of the user; null if it has none. `authorization` has the rules and expiry
+/// of the login, or is null.
 std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
                                         std::string_view user, const Authorization* authorization);
 
-/// What the store keeps of the will's message besides its bytes, and back.
+/// The flags of the will's message in the store, and the reverse.
 std::uint32_t will_flags(const Message& will);
 void set_will_flags(Message& will, std::uint32_t flags);
 

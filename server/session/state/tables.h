@@ -8,8 +8,7 @@ class Retained;
 class Router;
 class SessionTable;
 
-/// Who is there, who has subscribed to what, and what is kept for later subscribers. It owns none
-/// of the tables.
+/// The tables of users and sessions, subscriptions, and retained messages. It owns none of them.
 struct Tables {
     Interest& interest;
     Presence& presence;

@@ -14,7 +14,7 @@ namespace pulsegate {
 /// The topic aliases of one connection, in both directions (MQTT 5.0, 3.3.2.3.4).
 class TopicAliases {
 public:
-    /// `outgoing_maximum`: the client's Topic Alias Maximum, as far as it is used; 0: none.
+    /// `outgoing_maximum`: the used part of the client's Topic Alias Maximum; 0: none.
     explicit TopicAliases(std::uint16_t outgoing_maximum = 0)
         : outgoing_maximum_(outgoing_maximum) {}
 

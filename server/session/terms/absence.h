@@ -7,7 +7,7 @@
 
 namespace pulsegate {
 
-/// A session whose client is disconnected, in the order in which that happened: in memory as a
+/// A session with a disconnected client, in the order of the disconnects: in memory as a
 /// SessionExpiry, or packed as a DormantRecord.
 struct Absence
     : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -16,8 +16,8 @@ struct Absence
 
     const Tick ends;           ///< the session
     std::uint32_t bytes : 30;  ///< memory of the session meanwhile, without its queue
-    /// Was connected when the process died, and may come back as if it still were: it is not away
-    /// yet, see SessionTable::await.
+    /// It was connected when the process died, and still counts as connected, so that it may come
+    /// back; see SessionTable::await.
     bool is_awaited : 1;
     const bool is_dormant : 1;
 };

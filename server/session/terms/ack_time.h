@@ -7,15 +7,15 @@
 
 namespace pulsegate {
 
-/// How long a client takes to acknowledge a message: a running mean, in one byte. It says for how
-/// long an acknowledgement is waited for that would spare the disk the message: longer than a
-/// client usually takes, and not at all for one that takes too long anyway.
+/// How long a client takes to acknowledge a message: a running mean, in one byte. It decides how
+/// long to wait for an acknowledgement that would save a write to the disk: longer than the client
+/// usually takes, but not at all if the client takes too long anyway.
 class AckTime {
 public:
-    /// At the most, and for clients that nothing is known of.
+    /// The maximum patience, also used for unknown clients.
     static constexpr Millis most_patience = 100;
 
-    /// 0: what is sent to the client is to be stored at once.
+    /// 0: messages to the client must be stored at once.
     Millis patience() const {
         if (mean_ == unknown) return most_patience;
         return mean_ > most_patience ? 0 : std::min(2 * mean_ + slack, most_patience);
@@ -23,14 +23,15 @@ public:
 
     void add(Millis time) {
         const int sample = static_cast<int>(std::clamp<Millis>(time, 0, longest));
-        // By an eighth of the difference, and at least by 1, or it would never arrive.
+        // The mean moves by an eighth of the difference, and at least by 1, so that it reaches the
+        // sample.
         const int difference = sample - mean_;
         const int rounding = difference > 0 ? 7 : -7;
         const int mean = mean_ == unknown ? sample : mean_ + (difference + rounding) / 8;
         mean_ = static_cast<std::uint8_t>(mean);
     }
 
-    /// It has not come in time; if it comes, it tells how late.
+    /// The acknowledgement has not come in time. If it comes later, its real time is added.
     void add_late() { add(most_patience + 1); }
 
     /// As one byte, for another process.
@@ -42,7 +43,7 @@ public:
     }
 
 private:
-    /// Either side may be held up for so long by something else.
+    /// Other work may delay either side by this long.
     static constexpr Millis slack = 20;
     static constexpr std::uint8_t unknown = 255;
     static constexpr Millis longest = 254;

@@ -11,14 +11,15 @@ enum class Cause : std::uint8_t {
     logout,           ///< DISCONNECT by the client
     timeout,          ///< silent past the limit
     connection_lost,  ///< the connection ended without a DISCONNECT
-    taken_over,       ///< another connection continues the same client: stays online
+    taken_over,       ///< another connection continues the same client, who stays online
     kicked,           ///< the gateway disconnected the client: bad packet, slow consumer
     shutdown,         ///< the gateway stops
-    node_lost,        ///< the gateway died or was drained, and no device was back within its limit
-    drained,  ///< of a connection: the gateway asked the client to leave; the user stays online
+    node_lost,        ///< the gateway died or was drained, and no device was back within the limit
+    drained,  ///< only of a connection: the gateway asked the client to leave; the user stays
+              ///< online
 };
 
-/// Is the user online by that?
+/// Is the user online after this cause?
 constexpr bool means_online(Cause cause) {
     return cause == Cause::login || cause == Cause::taken_over;
 }

@@ -23,12 +23,12 @@ struct Ending {
 
     Cause cause{};
     Reason reason{};
-    bool is_ours = false;  ///< the gateway is in trouble: the client has done nothing
+    bool is_ours = false;  ///< the gateway is in trouble, and the client is not at fault
     const char* why = "";
 };
 
-/// A connection as its session sees it. No function calls back into the session: bytes are sent and
-/// endings take effect at the end of the turn.
+/// A connection as its session sees it. No function calls back into the session: bytes are sent,
+/// and endings take effect, at the end of the turn.
 class Link {
 public:
     /// Sends whole packets. Exceeding the output budget ends the connection.
@@ -44,24 +44,24 @@ public:
     /// Asks for one call of `Broker::drained` when the backlog has become empty.
     virtual void notify_when_drained() = 0;
 
-    /// The CONNACK that it was held for is among the bytes that were sent.
+    /// The CONNACK that it was held for has been sent.
     virtual void connack_sent() = 0;
 
-    /// Has the connection failed, and is about to end?
+    /// Has the connection failed, so that it is about to end?
     virtual bool broken() const = 0;
 
-    /// Was it told to end, and is about to?
+    /// Was it told to end, so that it is about to end?
     virtual bool leaving() const = 0;
 
     virtual Millis last_packet() const = 0;
 
     /// Address and port of the client, for the log.
     virtual std::string peer() const = 0;
-    /// The client's address alone; "" if it has gone.
+    /// The client's address without port; "" if the client is gone.
     virtual std::string address() const = 0;
-    /// The same as the limits by address count it, also when it has gone.
+    /// The same in the form that the limits by address use, also when the client is gone.
     virtual const Address& origin_address() const = 0;
-    /// The listener that the client came by, as a URL.
+    /// The listener of the client's connection, as a URL.
     virtual std::string_view listener() const = 0;
 
     /// Sets the silence, in milliseconds, after which the connection times out.

@@ -11,13 +11,14 @@ namespace pulsegate {
 
 struct LogFields;
 
-/// A client as every log line names it: `10.0.0.7:49152 client 'phone' of user 'bob'`, without the
-/// address while the client is away. A view that is read when it is formatted.
+/// A client's name in log lines: `10.0.0.7:49152 client 'phone' of user 'bob'`, without the address
+/// while the client is absent. It is a view that is read when it is formatted.
 struct LoggedClient {
     const Link* link;  ///< null: the client is away
     std::string_view client;
     std::string_view user;
-    std::string_view peer{};  ///< of the link; "": it is asked, which takes a system call
+    std::string_view peer{};  ///< peer of the link; "": the link is asked, which takes a system
+                              ///< call
 
     std::string from() const;
     void tell(LogFields& fields) const;

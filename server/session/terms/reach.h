@@ -4,23 +4,23 @@
 
 namespace pulsegate {
 
-/// What became of a message for one of its receivers.
+/// The result of a message for one of its receivers.
 enum class Fate : std::uint8_t {
     sent,     ///< to a connected client
-    queued,   ///< until its client has room for it, or comes back
+    queued,   ///< it waits until its client has room for it, or comes back
     dropped,  ///< it has expired, or is too large for the client
     no_room,  ///< a limit is reached
-    refused   ///< the store does not take it: so is the whole message
+    refused   ///< the store refuses it, and so the whole message is refused
 };
 
-/// How many receivers a message had.
+/// The receivers that a message had, by result.
 struct Reach {
     std::uint32_t sent = 0;
     std::uint32_t queued = 0;
     std::uint32_t dropped = 0;
-    std::uint32_t no_room = 0;  ///< of those that were dropped
+    std::uint32_t no_room = 0;  ///< how many of the dropped ones had no room
 
-    /// Does nobody get it, because of a limit? Its publisher is to know.
+    /// Does nobody get it because of a limit? Then its publisher must be told.
     bool is_refused() const { return sent == 0 && queued == 0 && no_room > 0; }
     bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
     void count(Fate fate) {

@@ -9,8 +9,8 @@
 namespace pulsegate {
 
 /// Why a packet, or one filter of it, is refused: the reason code for the client, text for the log
-/// and for the reason string, and the limit that was reached, if any.
-/// Why nothing is published to the inbox of a user whose name is too long.
+/// and for the reason string, and the limit that was reached, if any. Why nothing can be published
+/// to the inbox of a user with a name that is too long.
 inline constexpr const char* no_such_inbox =
     "a user with a name of more than 1024 bytes has no inbox";
 
@@ -20,7 +20,7 @@ struct Refusal {
     std::optional<Limit> limit{};
 };
 
-/// The same for a login: what the log and the history say, and what the client is told.
+/// The same for a login: one text for the log and the history, and one for the client.
 struct LoginRefusal {
     Reason reason;
     std::string_view why;

@@ -11,23 +11,23 @@
 
 namespace pulsegate {
 
-// Who has sent a message, told to its receivers by the gateway: on the chat topics a message
-// carries the user property `sender-property`, which clients can't set there themselves. Receivers
-// of 3.1.1 have no properties, and may be told by the topic instead.
+// The sender of a message, which the gateway tells its receivers. On the chat topics, a message has
+// the user property `sender-property`, which clients can't set there. Receivers of 3.1.1 have no
+// properties, and may get the sender in the topic instead.
 
-/// Why a client may not publish this to the topic, if it may not: it states a sender itself, or
+/// Why a client may not publish this to the topic, if it may not: the message states a sender, or
 /// leaves no room for one.
 std::optional<Refusal> objection_to_sender(const BrokerSettings& settings, std::string_view user,
                                            std::string_view topic, const Properties& properties);
 
-/// Puts the user who sent it into a message on a chat topic.
+/// Adds the sending user to a message on a chat topic.
 void state_sender(const BrokerSettings& settings, Message& message, std::string_view user);
 
-/// Who sent a message on a chat topic; "": it is not told.
+/// The sender of a message on a chat topic; "": it is not known.
 std::string_view sender_of(const BrokerSettings& settings, const Message& message);
 
-/// `{topic}/{sender}`, as receivers of 3.1.1 get it with `sender-in-topic`; nothing where the
-/// sender is not told.
+/// `{topic}/{sender}`, which receivers of 3.1.1 get with `sender-in-topic`; nothing if the sender
+/// is not known.
 std::optional<std::string> topic_with_sender(const BrokerSettings& settings,
                                              const Message& message);
 

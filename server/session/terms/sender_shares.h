@@ -10,12 +10,12 @@
 
 namespace pulsegate {
 
-/// How much of a queue that is too long each sender has: the sender with the most loses first, so
-/// that nobody can empty a queue of what others have put into it. QueueShares knows more of one
-/// that is just full.
+/// The share of each sender in a queue that is too long. The sender with the largest share loses
+/// messages first, so that no sender can push out the messages of others. For a queue that is just
+/// full, QueueShares knows more.
 class SenderShares {
 public:
-    /// Half of a user's fingerprint: two users with the same one have one share, and nobody can
+    /// Half of a user's fingerprint. Two users with the same value have one share, but nobody can
     /// choose the other user.
     using Sender = std::uint32_t;
     static Sender sender(const Message& message) { return static_cast<Sender>(message.sender); }
@@ -27,7 +27,8 @@ public:
         if ((found->second -= bytes) == 0) bytes_.erase(found);
     }
 
-    /// What each may keep of its share, so that all together have no more than `most` bytes.
+    /// The part of its share that each sender may keep, so that all together have at most `most`
+    /// bytes.
     std::size_t level(std::size_t most) const {
         std::vector<std::size_t> shares;
         for (const auto& [each, bytes] : bytes_) shares.push_back(bytes);

@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// Identifies a session while the process runs; modulo the number of shards it is the session's
+/// Identifies a session while the process runs. The id modulo the number of shards is the session's
 /// home shard.
 using SessionId = std::uint64_t;
 

@@ -10,17 +10,18 @@
 
 namespace pulsegate {
 
-/// What names the user of a client: its CONNECT username, its client id, or the common name of its
-/// certificate.
+/// Where the user of a client comes from: its CONNECT username, its client id, or the common name
+/// of its certificate.
 enum class UserFrom : std::uint8_t { username, client_id, certificate };
 
 /// The broker's limits and features, under the names of the settings.
 struct BrokerSettings {
     Millis idle_timeout = 30'000;
     bool strict_idle_timeout = false;
-    std::uint32_t max_keepalive = 0;  ///< seconds; 0: 60, or more if idle_timeout is
+    std::uint32_t max_keepalive = 0;  ///< seconds; 0: 60, or more if idle_timeout is longer
     UserFrom user_from = UserFrom::username;
-    std::string server_reference{};  ///< where clients may go that are asked to leave; "": unknown
+    std::string server_reference{};  ///< the server for clients that are asked to leave; "":
+                                     ///< unknown
     Millis forget_after = 24 * 3600 * 1000;
 
     std::size_t max_packet_size = 256 * 1024;
@@ -49,16 +50,16 @@ struct BrokerSettings {
     std::size_t max_delayed_messages_per_user = 100'000;
     std::size_t max_delayed_bytes_per_user = 64 * 1024 * 1024;
 
-    std::size_t max_connections_per_user = 100;  ///< 0: any number
+    std::size_t max_connections_per_user = 100;  ///< 0: no limit
     bool inbox = true;
-    std::string sender_property = "from";  ///< "": the sender is not told
+    std::string sender_property = "from";  ///< "": receivers do not get the sender
     bool sender_in_topic = false;
     Millis inbox_expiry = 7 * 24 * 3600 * Millis{1000};
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;
     std::size_t max_inbox_bytes_per_user = 32 * 1024 * 1024;
-    bool rooms_are_closed = false;              ///< to all but their members
-    bool presence_is_for_watchers = false;      ///< and for the user
+    bool rooms_are_closed = false;              ///< to everybody except their members
+    bool presence_is_for_watchers = false;      ///< and the user
     std::size_t max_room_members = 10'000'000;  ///< of all rooms, and watchers of all users
     std::size_t max_subscriptions = 1000;
     std::size_t max_client_memory = 4 * 1024 * 1024;
@@ -68,21 +69,22 @@ struct BrokerSettings {
     std::size_t max_topic_length = 65'535;
     std::size_t max_topic_levels = 128;
 
-    std::size_t history_bytes = 0;  ///< see History; what is usual is in Config
+    std::size_t history_bytes = 0;  ///< see History; Config has the default
 
     bool webhook_payload = false;
-    EventKinds recorded_events = 0;  ///< those that somebody reads; not a setting
+    EventKinds recorded_events = 0;  ///< the kinds that somebody reads; not a setting
 
     /// Recipients that get a message in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;
-    /// Bytes that may wait for the store on one shard; beyond it its clients are not read. Derived
-    /// from memory-budget; not a setting.
-    /// Usually half a second of a disk that takes what a shard can receive.
+    /// Maximum bytes that wait for the store on one shard; beyond it, its clients are not read.
+    /// Derived from memory-budget; not a setting. Usually half a second of a disk that is as fast
+    /// as a shard can receive.
     std::size_t most_unstored_bytes = 32 * 1024 * 1024;
-    /// Bytes of all wills: beyond it only small ones are let in. Derived from memory-budget; not a
-    /// setting.
+    /// Maximum bytes of all wills; beyond it, only small wills are accepted. Derived from
+    /// memory-budget; not a setting.
     std::size_t most_will_bytes = 128 * 1024 * 1024;
-    /// How long a session is away before it is packed, see DormantSessions; not a setting.
+    /// How long a client is absent before its session is packed, see DormantSessions; not a
+    /// setting.
     Millis dormant_after = 60'000;
 };
 

@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// What a trace tells of a whole packet: its type, size, packet identifier, QoS, topic, filters and
+/// A trace's description of a packet: its type, size, packet identifier, QoS, topic, filters and
 /// reason; never a payload or a password.
 boost::json::object packet_summary(Bytes packet, Version version, Sender sender);
 

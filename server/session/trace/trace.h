@@ -13,23 +13,23 @@
 
 namespace pulsegate {
 
-/// What a trace follows: a user, a client id of any user, or an address.
+/// The target of a trace: a user, a client id of any user, or an address.
 struct TraceTarget {
     enum class Kind : std::uint8_t { user, client, address };
 
     Kind kind{};
-    std::string name{};  ///< of the user or the client
+    std::string name{};  ///< name of the user or the client
     Address address{};
 };
 
-/// A live look at what one user, client or address does. The shards put events in, and one reader
-/// takes them out. If the reader is slow, further events are counted instead of kept.
+/// A live record of the events of one user, client or address. The shards put events in, and one
+/// reader takes them out. If the reader is slow, further events are counted but not kept.
 class Trace {
 public:
     static constexpr std::size_t most_events = 1000;
     static constexpr std::size_t most_bytes = 256 * 1024;
 
-    /// `wake` tells the reader that there is something, from any thread.
+    /// `wake` tells the reader that there are events. Any thread may call it.
     Trace(TraceTarget target, std::function<void()> wake)
         : target_(std::move(target)), wake_(std::move(wake)) {}
 
@@ -38,13 +38,13 @@ public:
     // From any thread:
 
     void put(std::string event);
-    /// The reader has gone, or the time is up: the shards forget the trace at their next event.
+    /// The reader is gone, or the time is up: the shards forget the trace at their next event.
     void end() { has_ended_.store(true, std::memory_order_relaxed); }
     bool has_ended() const { return has_ended_.load(std::memory_order_relaxed); }
 
     struct Taken {
         std::deque<std::string> events{};
-        std::uint64_t lost = 0;  ///< that came behind these, and had no room
+        std::uint64_t lost = 0;  ///< further events that had no room
     };
     Taken take();
 

@@ -16,20 +16,20 @@
 
 namespace pulsegate {
 
-/// What an event is about. What is unknown is empty.
+/// The subject of an event. Unknown members are empty.
 struct TraceSubject {
     std::string_view user{};
     std::string_view client{};
     const Link* link = nullptr;   ///< null: the client is away
-    Address address{};            ///< of a peer that has no link
-    bool may_be_claimed = false;  ///< `Tracer::claim` may tell the user later
+    Address address{};            ///< address of a peer without a link
+    bool may_be_claimed = false;  ///< `Tracer::claim` may name the user later
 };
 
-/// A connection that was closed without a word.
+/// A connection that was closed without an answer.
 boost::json::object traced_rejection();
 
-/// The traces of one shard. While there are none, an event costs a look at `is_on`; while there are
-/// some, each event of the shard is compared with all of them. It belongs to the shard's thread.
+/// The traces of one shard. Without a trace, an event only costs a look at `is_on`. With traces,
+/// each event of the shard is compared with all of them. It belongs to the shard's thread.
 class Tracer {
 public:
     bool is_on() const { return is_on_; }
@@ -40,8 +40,9 @@ public:
     /// one; time, user, client and address are added to what it returns.
     void tell(const TraceSubject& subject, const std::function<boost::json::object()>& describe);
 
-    /// Who the peer of a connection without a session says it is, or was: from now on the events of
-    /// the connection are about that client as well, and so are those that may be claimed.
+    /// Names the client that the peer of a connection without a session claims to be. From now on,
+    /// the connection's events are also about that client, and so are its earlier events that may
+    /// be claimed.
     void claim(const Link& link, std::string_view user, std::string_view client);
     /// The connection is closed.
     void forget(const Link& link);
@@ -51,13 +52,13 @@ private:
         std::string user;
         std::string client;
     };
-    /// An event that may be claimed, and who the peer said it was then.
+    /// An event that may be claimed, and the client that the peer claimed to be then.
     struct KeptEvent {
         boost::json::object event;
         Claim by;
     };
-    /// Of one shard, while there are traces. Further connections that log in at the same time are
-    /// followed from the login on.
+    /// The maximum for one shard, while there are traces. Further connections that log in at the
+    /// same time are traced from the login on.
     static constexpr std::size_t most_kept = 1000;
 
     static bool is_followed(const Trace& trace, const TraceSubject& subject);
@@ -70,7 +71,7 @@ private:
     bool is_on_ = false;
     std::vector<std::shared_ptr<Trace>> traces_;
     boost::unordered_flat_map<const Link*, Claim> claims_;
-    boost::unordered_flat_map<const Link*, KeptEvent> kept_;  ///< the last one of each
+    boost::unordered_flat_map<const Link*, KeptEvent> kept_;  ///< the last event of each connection
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -17,14 +17,14 @@
 
 namespace pulsegate {
 
-/// A message in the queue of a record; no body of it is in memory.
+/// A message in the queue of a record; its body is not in memory.
 struct DormantMessage {
     QueuedHead head;
     Millis expires;  ///< 0: never
 };
 
-/// A user whose only device is a session that is away, packed into one allocation: what it has of
-/// variable size lies behind it.
+/// A user with a disconnected session as the only device, packed into one allocation. Its data of
+/// variable size is behind it.
 struct DormantRecord final : PresenceEntry, Absence {
     static constexpr std::size_t most_messages = 16;
     static constexpr std::size_t longest_name = std::numeric_limits<std::uint8_t>::max();
@@ -43,13 +43,13 @@ struct DormantRecord final : PresenceEntry, Absence {
     std::string_view user() const { return {text(), user_size_}; }
     std::string_view client() const { return {text() + user_size_, client_size_}; }
     std::string_view filter() const { return {text() + user_size_ + client_size_, filter_size_}; }
-    /// The queue, all of it stored and no body in memory.
+    /// The queue. All its messages are stored, and no body is in memory.
     std::span<const QueuedHead> messages() const { return {queue(), messages_}; }
     /// When each message expires, or nothing if none ever does.
     std::span<const Millis> expiries() const { return {expiry_times(), expiries_}; }
     bool has_expired_messages(Millis now) const;
     std::size_t queued_bytes() const;
-    /// Of the queue in the record.
+    /// Bytes of the queue in the record.
     std::size_t bytes_of_entries() const {
         return messages().size_bytes() + expiries().size_bytes();
     }
@@ -57,9 +57,9 @@ struct DormantRecord final : PresenceEntry, Absence {
     WallMillis device_since = 0;
     OwnerId owner = 0;
     std::uint32_t expiry = 0;
-    std::uint32_t identifier = 0;  ///< of the subscription
+    std::uint32_t identifier = 0;  ///< identifier of the subscription
     std::uint16_t last_packet_id = 0;
-    std::uint8_t options = 0;  ///< of the subscription, see `option_bits`
+    std::uint8_t options = 0;  ///< identifier options of the subscription, see `option_bits`
     Interest::Table table = 0;
     AckTime ack_time;
     Version version = Version::v3_1_1;
@@ -81,6 +81,6 @@ private:
     const std::uint8_t expiries_;
 };
 
-static_assert(sizeof(DormantRecord) <= 104);  // with names, filter and a message below 168
+static_assert(sizeof(DormantRecord) <= 104);  // with names, filter and a message, it is below 168
 
 }  // namespace pulsegate

@@ -10,7 +10,7 @@
 
 namespace pulsegate {
 
-/// What the limits of the whole gateway are judged by: all shards count here. Any thread may use
+/// The totals that the limits of the whole gateway use: all shards count here. Any thread may use
 /// it.
 struct GatewayTotals {
     InboxAccounts inboxes{};

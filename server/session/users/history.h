@@ -17,7 +17,7 @@
 
 namespace pulsegate {
 
-/// What can happen to a user and their clients. The numbers pass to other processes, in an upgrade.
+/// Events of a user and their clients. The numbers pass to another process in an upgrade.
 enum class HistoryKind : std::uint8_t {
     login,
     refused,        ///< a login
@@ -31,34 +31,34 @@ enum class HistoryKind : std::uint8_t {
 
 std::string_view name(HistoryKind kind);
 
-/// One thing that happened, or several of the same. What does not apply is empty. The texts are
-/// lent, and cut when they are long.
+/// One event, or several equal ones. Members that do not apply are empty. The texts are borrowed,
+/// and are cut if they are long.
 struct HistoryEvent {
     HistoryKind kind{};
     WallMillis time = 0;      ///< of the last one
-    std::uint32_t count = 1;  ///< how often, or of how many messages
+    std::uint32_t count = 1;  ///< how often it happened, or to how many messages
     Millis lasted = 0;        ///< from the first one to the last one
     Millis silence = 0;       ///< before a connection ended
     Cause cause{};            ///< why it ended
-    Reason reason{};          ///< that the client was refused by
+    Reason reason{};          ///< reason code of a refusal
     Version version{};
     std::string_view client{};
     std::string_view address{};
     std::string_view listener{};
     std::string_view why{};
-    const Link* link = nullptr;  ///< of the client, for those who trace it; it is not kept
-    bool is_traced = false;      ///< those who trace the user were told before
+    const Link* link = nullptr;  ///< link of the client, for traces; it is not kept
+    bool is_traced = false;      ///< traces of the user have it already
 };
 
-/// Whose event it is: the same in another process that has the same store.
+/// The user and the account of an event. They are the same in another process with the same store.
 struct HistoryOwner {
     std::uint64_t user = 0;     ///< a fingerprint
     std::uint64_t account = 0;  ///< that the event is charged to
 };
 
-/// Events in a fixed amount of memory, which is taken at once. Owners share blocks of 4 KiB, by
-/// their hash. When a block is full, the oldest event goes of the account that has most in it: who
-/// causes many events loses their own.
+/// Events in a fixed amount of memory, which is allocated at the start. Owners share blocks of 4
+/// KiB, by their hash. When a block is full, the account with the most events in it loses its
+/// oldest event. So an account that causes many events loses its own.
 class HistoryBlocks {
 public:
     explicit HistoryBlocks(std::size_t bytes);
@@ -91,19 +91,19 @@ private:
     std::vector<Block> blocks_;
 };
 
-/// What happened last to the users of a shard, while the process runs. Refused logins may name any
-/// user, so they are charged to their address, and have memory of their own: a scanner pushes out
-/// only its own events. Traces of the user are told each event at once. It belongs to the shard's
-/// thread.
+/// The latest events of the users of a shard, while the process runs. Refused logins may name any
+/// user, so they are charged to their address and have separate memory: a scanner pushes out only
+/// its own events. Traces of the user get each event at once. It belongs to the shard's thread.
 class History {
 public:
     /// `bytes`: 0 keeps nothing.
     History(std::size_t bytes, Tracer& tracer);
 
-    /// Is there anybody for an event?
+    /// Does anybody want events?
     bool is_on() const { return keeps_ || tracer_.is_on(); }
     void add(std::string_view user, const HistoryEvent& event);
-    /// `address`: as the limits by address count it, so that an IPv6 network has one share.
+    /// `address` is in the form that the limits by address use, so that an IPv6 network has one
+    /// share.
     void add_refused(std::string_view user, const Address& address, const HistoryEvent& event);
     /// In the order in which they were added; refused logins come last.
     void visit(std::string_view user,

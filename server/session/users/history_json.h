@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// An event as the HTTP API tells it. What does not apply is left out.
+/// An event in the form of the HTTP API. Members that do not apply are left out.
 boost::json::object to_json(const HistoryEvent& event);
 
 }  // namespace pulsegate

@@ -10,9 +10,8 @@
 
 namespace pulsegate {
 
-/// How many inboxes there are on all shards, and what each user has in them: an inbox counts for
-/// everybody who has a message in it. The gateway's own messages are in nobody's account. Any
-/// thread may use it.
+/// The number of inboxes on all shards, and each sender's share in them: an inbox counts for every
+/// sender with a message in it. The gateway's own messages count for nobody. Any thread may use it.
 class InboxAccounts {
 public:
     using Sender = SenderShares::Sender;
@@ -23,8 +22,8 @@ public:
         std::size_t bytes = 0;
     };
 
-    /// What is added to a share before the message that it is for is in the inbox; it is taken back
-    /// when the claim ends, for the message counts itself.
+    /// An addition to a share, until its message is in the inbox. It is removed when the claim
+    /// ends, because then the message itself counts.
     class Claim {
     public:
         Claim(InboxAccounts& accounts, Sender sender, const Share& share)
@@ -46,13 +45,13 @@ public:
         const Share share_;
     };
 
-    /// The limit that forbids it, or nothing: then it is claimed.
+    /// The limit that forbids it; or nothing, and the share is claimed.
     std::optional<Limit> claim(Sender sender, const Share& more, const Share& most);
 
     void add(Sender sender, const Share& more);
     void subtract(Sender sender, const Share& less);
 
-    /// One more inbox, if there are fewer than `most`.
+    /// Counts one more inbox, if there are fewer than `most`.
     [[nodiscard]] bool open(std::size_t most);
     void open_anyway();
     void close();

@@ -16,52 +16,53 @@ namespace pulsegate {
 
 class Outbox;
 
-/// Who has messages in which inboxes of one shard: it says who gives way when there are too many,
-/// or too little memory. The queues of inboxes tell it of each message that comes and goes. It
-/// keeps the accounts of all shards up to date; it belongs to the shard's thread.
+/// Which senders have messages in which inboxes of one shard. It decides which inbox ends when
+/// there are too many, or too little memory. The queues of inboxes report each message that they
+/// add or remove. It keeps the accounts of all shards up to date; it belongs to the shard's thread.
 class InboxSenders {
 public:
     using Sender = InboxAccounts::Sender;
 
     explicit InboxSenders(InboxAccounts& accounts) : accounts_(accounts) {}
 
-    /// About what an inbox takes besides its messages, with the user's name: it is charged to
-    /// everybody who has a message there.
+    /// The approximate memory of an inbox besides its messages, including the user's name. It is
+    /// charged to every sender with a message there.
     static constexpr std::size_t bytes_of_inbox = 2048;
 
     void add(const Outbox& inbox, Sender sender, std::size_t bytes);
     void remove(const Outbox& inbox, Sender sender, std::size_t bytes);
 
     bool takes_part(const Outbox& inbox, Sender sender) const;
-    /// Has it a message in any inbox here?
+    /// Does the sender have a message in any inbox here?
     bool has_any(Sender sender) const { return senders_.contains(sender); }
 
-    /// The inbox that gives its place to one that `newcomer` needs: one of the user with the most
-    /// inboxes here, and of nobody else who has as few as the newcomer. Of some that are examined,
-    /// it is the one whose most modest sender has the most inboxes. Null: there is none.
+    /// The inbox that ends to make room for an inbox that `newcomer` needs. It belongs to the
+    /// sender with the most inboxes here, and to no sender with as few inboxes as the newcomer. Of
+    /// several examined inboxes, the result is the one where the sender with the fewest inboxes has
+    /// the most. Null: there is none.
     using MayEnd = std::function<bool(const Outbox&)>;
     const Outbox* surplus(Sender newcomer, const MayEnd& may_end);
 
     struct Largest {
         Sender sender = InboxAccounts::gateway;
-        std::size_t inboxes = 0;  ///< in which they are
+        std::size_t inboxes = 0;  ///< inboxes that have them
         std::size_t bytes = 0;
-        std::size_t sum = 0;   ///< of all users
-        unsigned holders = 0;  ///< users who have any
+        std::size_t sum = 0;   ///< sum of all senders
+        unsigned holders = 0;  ///< number of senders with messages
     };
-    /// A search for who takes most, which goes over several turns.
+    /// A search for the sender with the most memory, over several turns.
     struct Search {
         Largest largest{};                                                   ///< so far
         std::pair<std::size_t, Sender> examined{0, InboxAccounts::gateway};  ///< the last one
     };
-    /// Looks at some more users, what they have with the bodies of messages, or without, which are
-    /// left to the store then. True when it has looked at all.
+    /// Looks at some more senders, and counts their messages with bodies; or without bodies, if
+    /// these are left to the store. Returns true when it has looked at all.
     [[nodiscard]] bool find_largest(Search& search, bool with_bodies) const;
 
-    /// Those in which the user has messages, the oldest first.
+    /// The inboxes in which the sender has messages, the oldest first.
     std::vector<const Outbox*> inboxes_of(Sender sender, std::size_t most) const;
 
-    /// Inboxes examined since the start: the measure of a turn's work.
+    /// The measure of a turn's work: inboxes that were examined since the start.
     std::uint64_t work() const { return work_; }
 
 private:

@@ -30,7 +30,7 @@ public:
     Device(std::string client, WallMillis since) : client(std::move(client)), since(since) {}
     virtual ~Device() = default;
 
-    /// Is it what waits for the user's first device, see Inboxes? Clients have an id.
+    /// Is it the inbox that waits for the user's first device, see Inboxes? Clients have an id.
     bool is_inbox() const { return client.empty(); }
 
     /// When the last complete packet of a connected client was received.
@@ -43,7 +43,8 @@ public:
     bool here = false;  ///< connected
 };
 
-/// A place in the order of the users' last changes, that of a user or between two.
+/// A position in the order of the users' last changes: the position of a user, or one between two
+/// users.
 struct PresencePosition {
     std::uint64_t version = 0;
     std::uint64_t user = 0;  ///< a hash of its name: many may have changed in one millisecond
@@ -53,8 +54,8 @@ struct PresencePosition {
     }
 };
 
-/// What presence knows of a user. Of a user with a packed session (a DormantRecord) it is all there
-/// is.
+/// The presence data of a user. A user with a packed session (a DormantRecord) has nothing else in
+/// memory.
 struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
     explicit PresenceEntry(bool is_dormant) : is_dormant(is_dormant) {}
     PresenceEntry(const PresenceEntry&) = delete;
@@ -67,9 +68,9 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
 
     /// Time of the last packet, while offline.
     WallMillis last_seen() const { return since + seen_after; }
-    /// The present state began then; no farther from the last packet than 24 days.
+    /// Sets the time at which the present state began. It is at most 24 days after the last packet.
     void set_since(WallMillis now, WallMillis seen);
-    /// Tells the same of the user as the other one.
+    /// Copies the presence data of the other entry.
     void copy_presence(const PresenceEntry& other);
 
     std::uint64_t version = 0;
@@ -77,33 +78,34 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
     std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
     Cause cause : 4 = Cause::login;
-    /// Was online when the process died, and has time to come back: it is online until then.
+    /// The user was online when the process died, and counts as online while there is time to come
+    /// back.
     bool is_awaited : 1 = false;
-    bool is_untold : 1 = false;  ///< subscribers are to know nothing of it yet
-    bool stayed : 1 = false;     ///< has been online for a minute, some time
+    bool is_untold : 1 = false;  ///< subscribers must not know about the user yet
+    bool stayed : 1 = false;     ///< was online for at least a minute before
     const bool is_dormant : 1;
 };
 
-/// One user: online while any device is, or while it is awaited.
+/// One user, who is online while any device is online, or while awaited.
 struct User : PresenceEntry {
     using Devices = boost::intrusive::list<Device, boost::intrusive::constant_time_size<false>>;
 
     explicit User(std::string_view name) : PresenceEntry(false), name(name) {}
     bool online() const { return here > 0 || is_awaited; }
-    /// The longest limit of its connected devices; of a thousand, if there are more.
+    /// The longest limit of silence of its connected devices; it looks at a thousand at most.
     Millis longest_limit() const;
-    /// Connected, or with a session that is kept: not the inbox.
+    /// Does the user have a device, connected or with a session? The inbox does not count.
     bool has_device() const;
-    /// Has any device ever logged in? If not, there is an inbox for the first.
+    /// Did a device ever log in? If not, there is an inbox for the first one.
     bool is_known() const { return since != 0; }
 
     const std::string name;
-    Devices devices;         ///< logins that wait for the store and connected ones come first
+    Devices devices;         ///< logins that wait for the store, and connected devices, come first
     std::uint32_t here = 0;  ///< connected devices
     std::uint32_t kept = 0;  ///< bytes that its clients make the gateway keep, see MemoryLimits
 };
 
-static_assert(sizeof(User) <= 104);  // one size less of the allocator's than 112
+static_assert(sizeof(User) <= 104);  // the next smaller allocator size than 112
 
 /// One presence change, as a copy that other threads may hold.
 struct PresenceChange {
@@ -119,13 +121,13 @@ struct PresenceChange {
 /// `PresenceChange` as one JSON line without its line break; long names are cut.
 std::string to_json(const PresenceChange& change);
 
-/// Which users are online, of those whose home is this shard. It owns the users, and knows devices
-/// but no connections; it belongs to the shard's thread and has no clock. A user may be dormant:
-/// a look-up by its name wakes it.
+/// The users with this shard as their home, and which of them are online. It owns the users, and
+/// knows devices but no connections; it belongs to the shard's thread and has no clock. A user may
+/// be dormant: a look-up by name wakes the user.
 ///
-/// A user's version grows with every change and is never below the wall clock's milliseconds, so
-/// that it keeps growing after the user was forgotten and after a restart. After a crash all
-/// versions begin at one that nobody was told of.
+/// A user's version grows with every change and is never below the wall clock's milliseconds. So it
+/// keeps growing after the user was forgotten, and after a restart. After a crash, all versions
+/// begin above every version that anybody was told.
 class Presence {
 public:
     /// `most_known`: above that many users, some are forgotten early.
@@ -134,14 +136,14 @@ public:
     Presence(const Presence&) = delete;
     Presence& operator=(const Presence&) = delete;
 
-    /// `wake` puts a user in the place of an entry that is dormant.
+    /// `wake` replaces a dormant entry with a user.
     using Wake = std::function<User&(PresenceEntry&)>;
     void wake_by(Wake wake) { wake_ = std::move(wake); }
     User& awake(PresenceEntry& entry) const {
         return entry.is_dormant ? wake_(entry) : static_cast<User&>(entry);
     }
-    /// Puts a dormant user in the place of one that is awake, or the other way round: it looks like
-    /// the other from now on. It owns the new one, and gives the old one back.
+    /// Replaces a user that is awake with a dormant one, or the reverse. The new entry gets the
+    /// presence data of the old one. It owns the new entry, and gives the old one back.
     void replace(PresenceEntry& old, PresenceEntry& replacement);
 
     void reserve(std::size_t users) { by_name_.reserve(users); }
@@ -152,63 +154,67 @@ public:
     User& find_or_create(std::string_view name);
     bool has(std::string_view name) const { return by_name_.contains(name); }
 
-    /// Before the restart no version was larger than this one, except in users' rows.
+    /// Versions begin above this one: before the restart, no version was larger, except in users'
+    /// rows.
     void begin_versions_at(std::uint64_t floor) { version_floor_ = floor; }
-    /// A user of before the restart. If the user was online, it still is, and is awaited until that
-    /// tick. The users' order is that of their changes again when all are restored.
+    /// Restores a user from before the restart. If the user was online, the user is still online,
+    /// and awaited until that tick. When all users are restored, they are in the order of their
+    /// changes again.
     void restore(const PutUser& stored, Tick awaited_until);
-    /// The same before that, when only its name is known; `entry` is the only one of its name.
+    /// The same before that, when only the name is known. There must be no other entry with this
+    /// name.
     User& restore(std::string_view name);
     void restore(PresenceEntry& entry);
     void finish_restoring();
 
-    /// A device has logged in. True if the user is online by that: who was awaited was so before.
+    /// A device has logged in. Returns true if this makes the user online; an awaited user was
+    /// online before.
     bool arrive(User& user, Device& device, WallMillis now);
 
     /// Another connection has taken the device over; the user stays online.
     void taken_over(User& user, Device& device, WallMillis now);
 
-    /// A device has disconnected; it stays on the user's list. True if the user is offline by that.
-    /// `last_seen` is the time of its last packet.
+    /// A device has disconnected; it stays on the user's list. Returns true if this makes the user
+    /// offline. `last_seen` is the time of its last packet.
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
     /// The gateway has asked the device to leave: it disconnects as above, but if it was the user's
     /// last one, the user stays online and is awaited until that tick.
     void leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until);
 
-    /// Users who were awaited until `upto` or a tick before, and are not back, are offline for that
-    /// cause. Looks at `most` users who were awaited, and calls `lost` for each who is offline now,
-    /// with the ms since its last packet; it is shown as below. True: there are more.
+    /// Users who were awaited until `upto` or before, and are not back, are offline for that cause.
+    /// Looks at `most` awaited users, and calls `lost` for each who is offline now, with the ms
+    /// since the last packet; the user is shown as in `show`. Returns true if there are more.
     [[nodiscard]] bool end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
                                    const std::function<void(const User&, Millis)>& lost);
 
-    /// Shows what presence knows of the user of that name, if there is one, and wakes nobody: if
-    /// the user is dormant, it is a copy without devices.
+    /// Shows the user with that name, if there is one, without waking the user. For a dormant user,
+    /// it shows a copy without devices.
     void show(std::string_view name, const std::function<void(User&)>& visitor) const;
 
-    /// Visits users in the order of their last change, those behind `after`, at most `most`, until
-    /// the visitor returns false. Returns the position to continue after; nothing at the end. Who
-    /// changes between two calls moves to the end, and is visited there. They are shown as
-    /// above; the visitor must not ask for users by their names.
+    /// Visits users after `after` in the order of their last change, at most `most`, until the
+    /// visitor returns false. Returns the position to continue after; nothing at the end. A user
+    /// who changes between two calls moves to the end, and is visited there. Users are shown as in
+    /// `show`; the visitor must not look up users by name.
     std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
                                           const std::function<bool(User&)>&) const;
-    /// The same, with those who are dormant as what they are. The visitor may replace or forget the
-    /// one that it is shown, and then returns true.
+    /// The same, but shows dormant entries as they are. The visitor may replace or forget the entry
+    /// that it is shown, and then returns true.
     std::optional<PresencePosition> visit_entries(PresencePosition after, std::size_t most,
                                                   const std::function<bool(PresenceEntry&)>&) const;
-    /// That of the last of them.
+    /// The position of the last user.
     PresencePosition latest() const {
         return by_change_.empty() ? PresencePosition{} : by_change_.rbegin()->position();
     }
 
     /// Examines the next sixtieth of all users and forgets those that have been offline for longer
-    /// than `kept`. When very many are known, because clients invent names, those that were never
-    /// online for a minute are forgotten after one. `forgotten` is called for each.
+    /// than `kept`. If very many users are known, because clients invent names, users who were
+    /// never online for a minute are forgotten after a minute. `forgotten` is called for each.
     void forget_some(WallMillis now, Millis kept,
                      const std::function<void(const User&)>& forgotten = {});
 
-    /// Forgets the user of that name at once. False: there is none, or it has a session, or is
-    /// online.
+    /// Forgets the user with that name at once. Returns false if there is none, or if the user has
+    /// a session or is online.
     bool forget_now(std::string_view name);
 
     std::size_t users() const { return by_name_.size(); }
@@ -245,20 +251,21 @@ private:
     const std::size_t most_known_;
     Wake wake_;
     boost::unordered_flat_set<PresenceEntry*, Hash, Equal> by_name_;
-    boost::intrusive::set<PresenceEntry> by_change_;  ///< owns them; the latest change comes last
+    boost::intrusive::set<PresenceEntry> by_change_;  ///< owns the entries; the latest change comes
+                                                      ///< last
     std::size_t online_ = 0;
     std::size_t name_bytes_ = 0;
     PresencePosition sweep_;
-    /// A user that was online when the process died, or when the gateway asked its last device to
-    /// leave, and has not come or gone since.
+    /// A user who was online when the process died, or when the gateway asked the last device to
+    /// leave, and who has neither logged in nor left since.
     struct Awaited {
         Tick until;
         PresencePosition user;
 
         bool operator<(const Awaited& other) const { return until > other.until; }
     };
-    std::priority_queue<Awaited> awaited_;  ///< the earliest on top; also those who are back
-    std::uint64_t version_floor_ = 0;       ///< no forgotten user had a greater one
+    std::priority_queue<Awaited> awaited_;  ///< the earliest on top; also has users who are back
+    std::uint64_t version_floor_ = 0;       ///< no forgotten user had a greater version
     [[no_unique_address]] OwnerThread thread_;
 };
 
@@ -268,8 +275,8 @@ PutUser stored_presence(const User& user);
 /// A user's presence as JSON, for the HTTP API and for `presence/{user}`.
 std::string to_json(const User& user, Millis now, WallMillis wall);
 
-/// The user's presence as the retained message to `presence/{user}`; null if nobody is to know of
-/// it yet, or the name is too long for a topic.
+/// The user's presence as the retained message to `presence/{user}`; null if nobody must know about
+/// it yet, or if the name is too long for a topic.
 MessageRef presence_message(const User& user, Millis now, WallMillis wall);
 
 }  // namespace pulsegate
