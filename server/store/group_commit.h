@@ -17,25 +17,24 @@
 
 namespace pulsegate {
 
-/// Commits many requests in one transaction, and keeps the index and the floor of stamps in step
-/// with what is committed. Half of its members are the parts that it does this with, the others say
-/// how far the transaction is, which may have to be repeated.
+/// Commits many requests in one transaction, and keeps the index and the floor of stamps consistent
+/// with the committed data. Half of its members are parts that it uses; the others have the state
+/// of the transaction, which may have to be repeated.
 class GroupCommit {
 public:
-    /// `floor` is what the next start would find.
-    /// `mirror` may be null.
+    /// `floor` is the floor that the next start would find. `mirror` may be null.
     GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, EventTable& events,
                 Mirror* mirror, Stamp floor);
 
-    /// Does requests from the front, in their order, and commits: exactly `count`, or as many as
-    /// 5 ms and 4 MB allow. Returns how many. If the database has an error then, nothing has
-    /// happened, and the same number is to be tried again.
+    /// Executes requests from the front, in order, and commits them: exactly `count`, or as many as
+    /// 5 ms and 4 MB allow. Returns their number. If the database has an error afterwards, nothing
+    /// has changed: try the same number again.
     std::size_t commit(std::deque<Request>& requests, std::optional<std::size_t> count);
 
-    /// The next commit writes something, if there are no requests too.
+    /// The next commit writes the floor, even if there are no requests.
     void write_floor() { must_write_floor_ = true; }
 
-    /// The next commit begins a log, and says which one.
+    /// The next commit begins a log with this number.
     void begin_wal(std::uint64_t number) { next_wal_ = number; }
 
     /// Is there something to write without requests?
@@ -50,7 +49,8 @@ public:
         return index_.dead().size() > many || forget_before_ != 0 || file_size_.is_to_shrink();
     }
 
-    /// Operations that the database never takes, since the start. From any thread.
+    /// The number of operations that the database has rejected since the start. Any thread may call
+    /// it.
     std::uint64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
 
     FileSize& file_size() { return file_size_; }
@@ -85,9 +85,9 @@ private:
     Stamp forget_before_ = 0;  ///< what was dropped before is to be forgotten; 0: it is
     bool forgotten_ = true;    ///< by this transaction
     std::optional<std::uint64_t> next_wal_;
-    std::size_t removed_ = 0;      ///< of the dead messages, in this transaction
-    Request* mistaken_ = nullptr;  ///< has caused the error, not the disk
-    std::size_t last_tried_ = 0;   ///< of the operations of a unit
+    std::size_t removed_ = 0;      ///< dead messages that this transaction removes
+    Request* mistaken_ = nullptr;  ///< this request has caused the error, not the disk
+    std::size_t last_tried_ = 0;   ///< index of the last tried operation of a unit
     std::atomic<std::uint64_t> left_out_{0};
 };
 

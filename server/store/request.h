@@ -13,7 +13,7 @@
 
 namespace pulsegate {
 
-/// What was submitted to a ledger, and its result until it may be told.
+/// A request to a ledger, and its result until it may be reported.
 struct Request {
     struct FindOwner {
         OwnerKind kind;
@@ -59,10 +59,10 @@ struct Request {
     std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed, ReadEvents,
                  ListDeadLetters>
         what;
-    Outcome outcome = Outcome::committed;  ///< of the last attempt
-    std::vector<std::size_t> left_out{};   ///< operations of a unit, which the database never takes
+    Outcome outcome = Outcome::committed;  ///< outcome of the last attempt
+    std::vector<std::size_t> left_out{};   ///< operations of a unit that the database rejects
 
-    /// Once.
+    /// Call it once.
     void answer() {
         std::visit(Overloaded{[&](Unit& unit) {
                                   if (unit.completion) unit.completion(outcome, unit.operations);

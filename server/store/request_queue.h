@@ -11,27 +11,27 @@
 
 namespace pulsegate {
 
-/// Where requests wait for the ledger's thread, in the order of their arrival. Lazy ones don't wake
-/// it, but none waits for longer than a second.
+/// The queue of requests to the ledger's thread, in the order of their arrival. Lazy requests don't
+/// wake the thread, but none waits for longer than a second.
 class RequestQueue {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // From any thread.
+    // Any thread may call these.
 
     void add(Request request);
     void add_lazily(Request request);
     void stop();
 
-    // From the ledger's thread.
+    // Only the ledger's thread may call these.
 
-    /// Waits until a request is to be done, or the queue is stopped; false: until `until`.
+    /// Waits until a request is due or the queue is stopped. Returns false if `until` came first.
     bool wait(Clock::time_point until);
 
-    /// Lets the time pass. False if the queue is stopped.
+    /// Sleeps. Returns false if the queue is stopped.
     bool sleep(Clock::duration time);
 
-    /// Appends all requests, lazy ones too.
+    /// Appends all requests, including lazy ones.
     void take(std::deque<Request>& out);
 
     bool stopped();
@@ -40,7 +40,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     std::vector<Request> waiting_;
-    std::optional<Clock::time_point> lazy_due_;  ///< of the oldest lazy request
+    std::optional<Clock::time_point> lazy_due_;  ///< when the oldest lazy request is due
     bool urgent_ = false;                        ///< some request is not lazy
     bool stopped_ = false;
 };

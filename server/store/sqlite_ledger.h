@@ -30,46 +30,48 @@
 
 namespace pulsegate {
 
-/// The ledger in a folder, or in memory: one SQLite database and one thread, which is the only one
-/// that uses it. What arrives while a commit runs is the next commit. README.md says what is
-/// promised. It joins the parts of the store, and has what the thread knows of a disk that fails:
-/// hence so many members.
+/// The ledger in a folder or in memory: one SQLite database, and one thread, which alone uses it.
+/// Requests that arrive during a commit form the next commit. README.md says what is promised. It
+/// joins the parts of the store, and has the thread's state about a failing disk, so it has many
+/// members.
 class SqliteLedger : public Ledger {
 public:
     struct Options {
         std::string folder{};  ///< "": in memory, until the process ends
         Fsync fsync = Fsync::always;
-        /// How long the disk may fail before everything is refused.
+        /// The time for which the disk may fail before everything is refused.
         std::chrono::milliseconds patience{10'000};
-        /// Between two attempts; each pause is twice as long as the one before, up to 5 s.
+        /// The first pause between two attempts. Each pause is twice as long as the one before, up
+        /// to 5 s.
         std::chrono::milliseconds first_pause{100};
-        /// The WAL is copied into the database when it is larger.
+        /// The WAL is copied into the database when it is larger than this.
         std::size_t wal_bytes = 4 * 1024 * 1024;
-        std::size_t cache_bytes = 64 * 1024 * 1024;  ///< of pages, when all is loaded
+        std::size_t cache_bytes = 64 * 1024 * 1024;  ///< cache of pages, after the load
         EventLogSettings events{};
-        /// Is told, on the ledger's thread, that nothing will be stored any more.
+        /// Called on the ledger's thread when nothing more will be stored.
         std::function<void()> failed{};
         const char* vfs = nullptr;  ///< SQLite's usual one
-        /// Then the database is in memory, and all of it is kept there. Null: there is none.
+        /// With a row store, the database is in memory, and the row store keeps all rows. Null:
+        /// there is none.
         RowStore* rows = nullptr;
     };
 
-    /// Opens the store, and makes it if it is not there. Throws std::runtime_error with one line
-    /// that says what to do.
-    /// `lock` is the folder's, if this process shares it already; see FolderLock.
+    /// Opens the store, or creates it. Throws std::runtime_error with one line that says what to
+    /// do. `lock` is the folder's lock, if this process shares it already; see FolderLock.
     explicit SqliteLedger(Options options, UniqueFd lock = {});
 
-    /// Commits what was submitted before.
+    /// Commits all submitted units.
     ~SqliteLedger() override;
 
     /// The folder's lock, see FolderLock; empty if there is no folder.
     UniqueFd share_lock() const { return lock_ ? lock_->share() : UniqueFd(); }
 
-    /// How many bytes all that is stored may take, and the log of events of these. Before `load`.
+    /// Sets the maximum bytes of all stored data, and of the log of events as a part of them. Call
+    /// it before `load`.
     void set_room(std::size_t all, std::size_t events);
 
-    /// Commits what was submitted before, and ends. False if something may be missing at the next
-    /// start; the log says what.
+    /// Commits all submitted units, and ends. Returns false if data may be missing at the next
+    /// start; the log has the reason.
     bool close();
 
     Start load(Visitor& visitor) override;
@@ -96,22 +98,22 @@ public:
         return delayed_.claim(user, room, fits);
     }
     std::size_t bytes() const override { return commits_.file_size().used(); }
-    /// Operations that the database never takes, since the start.
+    /// The number of operations that the database has rejected since the start.
     std::uint64_t left_out() const { return commits_.left_out(); }
-    /// Pages and rows that were found damaged since the start.
+    /// The number of pages and rows that were found damaged since the start.
     std::uint64_t damaged() const { return database_.damage(); }
-    /// What starts have found damaged or missing.
+    /// The damaged or missing data that starts have found.
     const std::optional<StoreDamage>& damage() const { return store_.damage; }
     bool refusing() const override { return refusing_.load(std::memory_order_relaxed) || full(); }
     bool full() const override { return mirror_ && mirror_->is_full(); }
-    /// Why nothing is stored; "" if all is well. From any thread.
+    /// Why nothing is stored; "" if the store works. Any thread may call it.
     std::string trouble() const;
-    /// Where all is stored, for people.
+    /// The name of the place where data is stored, for people.
     const char* place() const { return mirror_ ? "Redis" : "the disk"; }
 
-    /// Copies the database to a file. The copy has all that was committed before this, and opens as
-    /// a store under the name of pulsegate.db. `answer` is called on a thread of the backup's, or
-    /// at once if another one is under way.
+    /// Copies the database to a file. The copy has everything that was committed before this. Named
+    /// pulsegate.db, it can be opened as a store. `answer` is called on the backup's thread, or at
+    /// once if another backup is under way.
     void back_up(BackupOrder order, BackupAnswer answer);
 
 private:
@@ -154,20 +156,21 @@ private:
     EventTable events_;
     GroupCommit commits_;
     RequestQueue queue_;
-    std::deque<Request> taken_;  ///< of the queue, and not answered yet
+    std::deque<Request> taken_;  ///< requests from the queue that are not answered yet
     std::size_t room_ = std::numeric_limits<std::size_t>::max();
     std::atomic<bool> refusing_{false};
-    bool has_failed_ = false;   ///< for good
-    bool has_refused_ = false;  ///< what was submitted last
-    bool in_order_ = false;     ///< closed
+    bool has_failed_ = false;   ///< permanently
+    bool has_refused_ = false;  ///< the latest units
+    bool in_order_ = false;     ///< it was closed
     mutable std::mutex mutex_;
     std::string trouble_;                             ///< guarded by the mutex
-    std::map<std::uint32_t, std::uint32_t> refused_;  ///< by source, the generation of the last one
-    unsigned sync_failures_ = 0;                      ///< since a commit has succeeded
+    std::map<std::uint32_t, std::uint32_t> refused_;  ///< the generation of the last refused unit,
+                                                      ///< by source
+    unsigned sync_failures_ = 0;                      ///< since the last successful commit
     bool unsynced_ = false;  ///< Fsync::each_second: there were commits since the last sync
     Clock::time_point next_sync_{};
     Clock::time_point next_checkpoint_{};
-    Clock::time_point next_look_{};  ///< at the mirror
+    Clock::time_point next_look_{};  ///< when to look at the mirror next
     Backup backup_;
     std::thread thread_;
 };

@@ -15,30 +15,31 @@
 namespace pulsegate {
 
 /// Backs up a database while it is in use, one backup at a time. The ledger's thread copies the
-/// pages, and goes no further ahead of the disk than a few megabytes; a thread of the backup's own
-/// does all that may have to wait: it makes the file, syncs it, checks the copy and gives it its
-/// name. Most members are what the two tell one another.
+/// pages, at most a few megabytes ahead of the disk. The backup's own thread does everything that
+/// may have to wait: it creates the file, syncs it, checks the copy and names it. Most members pass
+/// data between the two threads.
 class Backup {
 public:
-    /// `folder` is where the database lies. `call_ledger` has the ledger's thread call `begin`.
+    /// `folder` is the folder of the database. `call_ledger` makes the ledger's thread call
+    /// `begin`.
     Backup(Database& source, std::string folder, std::function<void()> call_ledger);
     ~Backup();
 
-    /// From any thread. `answer` is called on the backup's thread, or at once if another backup is
-    /// under way.
+    /// Any thread may call it. `answer` is called on the backup's thread, or at once if another
+    /// backup is under way.
     void start(BackupOrder order, BackupAnswer answer);
 
     // On the ledger's thread, between transactions:
 
-    /// Begins to copy, or if the disk is in trouble gives up.
+    /// Begins to copy, or gives up if the disk is in trouble.
     void begin(bool in_trouble);
 
     bool is_copying() const { return copy_.has_value(); }
 
-    /// Copies for about a millisecond. False if there is nothing to copy at present.
+    /// Copies for about a millisecond. Returns false if there is nothing to copy at present.
     bool step();
 
-    /// A backup that is under way ends. The database may be closed then.
+    /// Ends a backup that is under way. After that, the database may be closed.
     void stop();
 
 private:
@@ -61,11 +62,11 @@ private:
     bool busy_ = false;
     bool stopping_ = false;
     bool copies_ = false;  ///< the ledger's thread has to copy to `part_`
-    bool fails_ = false;   ///< what was copied can't be synced
+    bool fails_ = false;   ///< the copied data can't be synced
     std::string part_;
-    std::string error_;            ///< of the copy, when it has ended
+    std::string error_;            ///< error of the copy, when it has ended
     std::uint64_t copied_ = 0;     ///< bytes
-    std::uint64_t synced_ = 0;     ///< of them
+    std::uint64_t synced_ = 0;     ///< bytes of these
     Database* checked_ = nullptr;  ///< while it may be interrupted
     std::thread thread_;
 };

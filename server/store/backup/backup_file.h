@@ -7,8 +7,8 @@
 
 namespace pulsegate {
 
-/// The file that a backup is written to: FILE.part until it is complete, then FILE. What is not
-/// complete is deleted. Its methods return what is wrong, or nothing.
+/// The file that a backup is written to: FILE.part until it is complete, then FILE. An incomplete
+/// file is deleted. Its methods return the error, or nothing.
 class BackupFile {
 public:
     explicit BackupFile(const std::string& file) : file_(file), part_(file + ".part") {}
@@ -18,16 +18,16 @@ public:
 
     const std::string& part() const { return part_; }
 
-    /// Is it a database of ours, empty, or not there? Others are not ours to delete.
+    /// Is it one of our databases, or empty, or missing? Other files must not be deleted.
     static bool may_be_replaced(const std::string& path);
 
-    /// Makes an empty file, in the place of one that a crash has left.
+    /// Creates an empty file, and replaces one that a crash has left.
     std::string create();
 
-    /// All that was written is on disk then.
+    /// After this, all written data is on disk.
     std::string sync();
 
-    /// Gives it its name, in the place of an older file.
+    /// Renames it to its final name, and replaces an older file.
     std::string publish();
 
     std::uint64_t bytes() const;

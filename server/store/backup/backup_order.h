@@ -9,14 +9,14 @@ namespace pulsegate {
 
 struct BackupOrder {
     std::string file;        ///< an absolute path
-    bool overwrite = false;  ///< if there is a file already
+    bool overwrite = false;  ///< even if there is a file already
 };
 
 struct BackupResult {
     enum class Status : std::uint8_t {
         written,
-        bad_file,  ///< no backup can have this path
-        exists,    ///< the file is there, and is not to be overwritten
+        bad_file,  ///< a backup can't be written to this path
+        exists,    ///< the file exists, and must not be overwritten
         busy,      ///< another backup is under way
         failed,
     };

@@ -10,13 +10,14 @@
 namespace pulsegate {
 
 /// A VFS on top of another one, for one connection. It adds a checksum to each page that is written
-/// to a database, and compares it when the page is read, in whatever table or index it is. One
-/// wrong bit is put right, in the file too; any other damage is SQLITE_IOERR_DATA. A page that
-/// still is in the WAL is compared with the checksum that SQLite has given its frame: SQLite itself
-/// does so only when it opens the WAL.
+/// to a database, and compares it when the page is read, for every table and index. It corrects one
+/// wrong bit, in the file too. Any other damage is SQLITE_IOERR_DATA. A page that is still in the
+/// WAL is compared with SQLite's checksum of its frame, which SQLite itself does only when it opens
+/// the WAL.
 ///
-/// Whether a database has such checksums, its first page says: then each page has room for one at
-/// its end. A new one has it. There is no shared memory: connections must be in exclusive mode.
+/// The first page says whether a database has such checksums: then each page has room for one at
+/// its end. A new database has this room. There is no shared memory: connections must be in
+/// exclusive mode.
 class CheckedFiles {
 public:
     /// `base`: the other VFS; null: SQLite's usual one.
@@ -27,10 +28,11 @@ public:
 
     const char* vfs() const { return name_.c_str(); }
 
-    /// Those of the database that was read or written last.
+    /// Did the database that was read or written last have checksums?
     bool has_checksums() const { return has_checksums_; }
 
-    /// Pages that were found damaged, also those that were mended. From any thread.
+    /// The number of pages that were found damaged, including corrected ones. Any thread may call
+    /// it.
     std::uint64_t damaged() const { return damaged_.load(std::memory_order_relaxed); }
 
 private:

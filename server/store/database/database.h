@@ -14,9 +14,9 @@
 
 namespace pulsegate {
 
-/// One connection to an SQLite database, whose pages have checksums. Its first error sticks:
-/// nothing is done any more until `clear_error`, so the caller runs what is to be run and asks
-/// once. One thread at a time.
+/// One connection to an SQLite database with checksums on its pages. Its first error sticks:
+/// nothing more is done until `clear_error`. So the caller runs all statements and checks once. One
+/// thread at a time may use it.
 class Database {
 public:
     /// Opens the file, or creates it. `vfs` is the name of an SQLite VFS; null: the usual one.
@@ -29,38 +29,39 @@ public:
     /// SQLite's extended code of the first error.
     int error() const { return error_; }
     const std::string& error_text() const { return error_text_; }
-    /// Does the error say that the contents of a file are wrong, and not that the disk fails?
+    /// Does the error mean that the content of a file is damaged, rather than that the disk fails?
     bool damaged() const;
     void clear_error();
     void note(int result);
-    /// An error that SQLite does not see.
+    /// Sets an error that SQLite does not see.
     void fail(int code, std::string text);
 
-    /// Runs statements that yield no rows.
+    /// Runs statements that return no rows.
     void run(const char* sql);
 
     /// Ends a transaction that has failed, if SQLite has not done so already.
     void roll_back();
 
     /// Copies the WAL into the database file. `SQLITE_CHECKPOINT_RESTART`: the next commit starts
-    /// the WAL anew; `SQLITE_CHECKPOINT_TRUNCATE`: it is empty then.
+    /// at the beginning of the WAL; `SQLITE_CHECKPOINT_TRUNCATE`: the WAL is empty afterwards.
     void checkpoint(int mode);
 
     /// Syncs the WAL, for connections that don't at each commit.
     void sync_wal();
 
-    /// Do its pages have checksums? Those of an older version don't.
+    /// Do its pages have checksums? Databases of older versions have none.
     bool has_checksums() const { return files_.has_checksums(); }
-    /// A new database, or one that VACUUM makes, has room for them.
+    /// Makes room for checksums in a new database, or in one that VACUUM makes.
     void reserve_checksums();
 
     void count_damaged_row() { damaged_rows_.fetch_add(1, std::memory_order_relaxed); }
-    /// Pages and rows that were found damaged, also those that were mended. From any thread.
+    /// The number of pages and rows that were found damaged, including corrected ones. Any thread
+    /// may call it.
     std::uint64_t damage() const {
         return files_.damaged() + damaged_rows_.load(std::memory_order_relaxed);
     }
 
-    /// Of the last commit on.
+    /// The pages in the WAL after the last commit.
     int wal_pages() const { return wal_pages_; }
 
     sqlite3* handle() { return handle_; }
@@ -81,7 +82,7 @@ struct Blob {
     std::optional<std::string_view> bytes;
 };
 
-/// A row that a statement yields, with columns from 0 on.
+/// A row that a statement returns, with columns from 0 on.
 class Row {
 public:
     explicit Row(sqlite3_stmt* statement) : statement_(statement) {}

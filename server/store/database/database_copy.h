@@ -8,8 +8,8 @@
 namespace pulsegate {
 
 /// Copies a database a few pages at a time, on the thread of the connection that writes to it and
-/// between its transactions. What that connection commits meanwhile goes to the copy too, so the
-/// copy is the database as it was when the last page was copied.
+/// between its transactions. Meanwhile, the connection's commits go to the copy too. So the copy
+/// has the state of the database at the time when the last page was copied.
 class DatabaseCopy {
 public:
     /// `path` is an empty file.
@@ -18,12 +18,14 @@ public:
     DatabaseCopy(const DatabaseCopy&) = delete;
     DatabaseCopy& operator=(const DatabaseCopy&) = delete;
 
-    /// Copies for about a millisecond. False: the copy is complete, or `error` says why not.
+    /// Copies for about a millisecond. Returns false if the copy is complete, or has failed; then
+    /// `error` has the reason.
     bool step();
 
     const std::string& error() const { return destination_.error_text(); }
 
-    /// Copied so far. A commit of the source that fails begins the copy anew.
+    /// The number of bytes copied so far. If a commit of the source fails, the copy starts again
+    /// from the beginning.
     std::uint64_t bytes() const;
 
 private:

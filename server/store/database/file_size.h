@@ -7,23 +7,23 @@
 
 namespace pulsegate {
 
-/// How much of the database is in use. What is deleted leaves pages that are used again; when they
-/// are most of the file, it gets smaller. It belongs to the ledger's thread.
+/// How much of the database is in use. Deleted data leaves unused pages, which are used again. When
+/// they are most of the file, the file gets smaller. It belongs to the ledger's thread.
 class FileSize {
 public:
     explicit FileSize(Database& database);
 
-    /// In a transaction: cuts off some pages, if most of the file is unused.
+    /// Cuts off some pages if most of the file is unused. Call it in a transaction.
     void shrink();
     bool is_to_shrink() const { return free_ >= worth_shrinking && free_ > pages_ / 2; }
-    /// Has it got smaller only in the WAL so far, and as much as it is to?
+    /// Is it as small as it should be, but so far only in the WAL?
     bool awaits_checkpoint() const { return is_cut_ && !is_to_shrink(); }
     void checkpointed() { is_cut_ = false; }
 
-    /// After a commit.
+    /// Call it after a commit.
     void measure();
 
-    /// Bytes in use, as of the last commit. From any thread.
+    /// Bytes in use, as of the last commit. Any thread may call it.
     std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
 private:

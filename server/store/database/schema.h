@@ -4,26 +4,28 @@
 
 namespace pulsegate {
 
-/// "PGAT": says in the file's header that the database is Pulsegate's.
+/// "PGAT": marks the database as Pulsegate's in the file's header.
 inline constexpr int application_id = 0x50474154;
 
-/// Since this version the pages have checksums.
+/// Pages have checksums since this version.
 inline constexpr int first_with_checksums = 9;
 
 /// The version of the tables that this program reads and writes.
 int newest_schema();
 
-/// Brings the tables from `version` to another one, in one transaction; 0 is an empty database.
+/// Migrates the tables from `version` to another version, in one transaction; 0 is an empty
+/// database.
 void migrate(Database& database, int version, int to = newest_schema());
 
-/// In the table of exchanges, in the column `released`.
+/// The values of the column `released` in the table of exchanges.
 enum class ExchangeState : int { at_qos_2, released, at_qos_1 };
 
 struct Table {
     const char* name;
-    bool has_rowid;     ///< else its rows lie in the order of its first columns, the primary key
+    bool has_rowid;     ///< otherwise its rows are in the order of its first columns, the primary
+                        ///< key
     bool has_owner;     ///< its rows belong to the owner in the column of that name
-    bool has_checksum;  ///< a row that is damaged is known by its own
+    bool has_checksum;  ///< each row has a checksum that shows damage
 };
 inline constexpr Table tables[] = {
     {"meta", false, false, false},      {"owner", true, false, false},

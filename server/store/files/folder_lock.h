@@ -6,18 +6,18 @@
 
 namespace pulsegate {
 
-/// Makes the data folder if it is not there, and keeps other servers out of it while this object
-/// lives, by a lock on DIR/lock. The file, with the process id of the last holder, stays.
+/// Creates the data folder if it does not exist, and keeps other servers out of it while this
+/// object exists, with a lock on DIR/lock. The file stays, with the process id of the last holder.
 class FolderLock {
 public:
     /// Throws std::runtime_error with one line that says what to do.
     explicit FolderLock(const std::string& folder);
-    /// Goes on with a lock that another process shares: see `share`. Throws, too, if it is that of
+    /// Takes over a lock that another process shares: see `share`. Also throws if it is the lock of
     /// another folder.
     FolderLock(const std::string& folder, UniqueFd shared);
 
-    /// The lock as another descriptor: the folder is locked until both are closed, also if one of
-    /// them belongs to another process. Empty if the process can't open any more files.
+    /// The lock as another descriptor: the folder is locked until both descriptors are closed, even
+    /// if one of them belongs to another process. Empty if the process can't open more files.
     UniqueFd share() const;
 
 private:

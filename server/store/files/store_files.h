@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// Which file it is, and its size.
+/// The identity of a file, and its size.
 struct FileState {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -20,29 +20,29 @@ struct FileState {
     }
 };
 
-/// The files that the store has open, which somebody may delete, rename or cut under it: what is
-/// written to them then is not there for the next start. It belongs to the ledger's thread.
+/// The files that the store has open. Somebody may delete, rename or cut them meanwhile; then the
+/// next start will not find data that is written to them. It belongs to the ledger's thread.
 class StoreFiles {
 public:
-    /// In memory: there are none.
+    /// For a store in memory, without files.
     StoreFiles() = default;
-    /// The lock, the database and its WAL, which all are there.
+    /// The lock, the database and its WAL, which must all exist.
     explicit StoreFiles(const std::string& folder);
 
-    /// What is wrong with the files. Each text is "" if it is nothing.
+    /// The faults of the files. Each text is "" if there is no such fault.
     struct Trouble {
-        std::string cut;    ///< a file is shorter than it was
-        std::string moved;  ///< a name does not lead to the file that is open
+        std::string cut;    ///< a file is shorter than before
+        std::string moved;  ///< a name does not lead to the open file
     };
 
-    /// Looks at all files: one system call for each, if all is well.
+    /// Checks all files, with one system call for each if there is no fault.
     const Trouble& look();
-    /// Looks at the file that commits are written to.
+    /// Checks the file that commits are written to.
     const Trouble& look_at_wal();
-    /// What the last look has found.
+    /// The result of the last check.
     const Trouble& trouble() const { return trouble_; }
 
-    /// The store itself may have cut them.
+    /// Call it after the store itself may have cut them.
     void measure();
 
 private:

@@ -10,14 +10,14 @@
 
 namespace pulsegate {
 
-/// What a start has found damaged or missing.
+/// Damaged or missing data that a start has found.
 struct StoreDamage {
     WallMillis found = 0;
     std::string what{};
 };
 
-/// The names of a store's files, and what a start does with them before SQLite opens them. Each of
-/// its methods may be interrupted anywhere, and be called again by the next start. Throws
+/// The names of a store's files, and the operations of a start on them before SQLite opens them. A
+/// crash may interrupt each method anywhere; then the next start calls it again. Throws
 /// std::runtime_error with one line that says what to do.
 class StoreFolder {
 public:
@@ -26,26 +26,26 @@ public:
     std::string database() const { return folder_ + "/pulsegate.db"; }
     std::string wal() const { return database() + "-wal"; }
     std::string mark() const { return database() + "-mark"; }
-    /// Of a database or a log that is being made.
+    /// The name of a database or a log that is being made.
     std::string unfinished() const { return database() + ".new"; }
 
-    /// Deletes what a start has not finished, and finishes what it has made whole.
+    /// Deletes unfinished files of an earlier start, and finishes the replacement by complete ones.
     void clean_up() const;
 
-    /// Gives the file that is made the database's name; the old one and its log are set aside.
+    /// Renames the new file to the database's name, and sets the old database and its log aside.
     /// Returns their new name.
     std::string replace_database() const;
-    /// Gives the file that is made the log's name. A copy of the old one is kept.
+    /// Renames the new file to the log's name, and keeps a copy of the old log.
     void replace_wal() const;
-    /// Returns its new name.
+    /// Sets the log aside. Returns its new name.
     std::string set_wal_aside() const;
-    /// Gives the file that is made a name that is free.
+    /// Renames the new file to a free name.
     void give_name(const std::string& path) const;
 
-    /// Logs it, and writes it to the file `damage`, so that the operator is told of it until that
-    /// file is deleted.
+    /// Logs it, and writes it to the file `damage`. The operator sees it until that file is
+    /// deleted.
     void note_damage(std::string_view what) const;
-    /// The last that was noted.
+    /// The latest damage that was noted.
     std::optional<StoreDamage> damage() const;
 
     void sync() const;

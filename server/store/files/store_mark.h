@@ -10,8 +10,8 @@
 
 namespace pulsegate {
 
-/// How far a store has got. Its write-ahead logs are numbered; `frames` of this one are committed,
-/// 0 if it was copied into the database.
+/// The progress of a store. Its write-ahead logs are numbered. `frames` is the number of committed
+/// frames of this log, or 0 if the log was copied into the database.
 struct StorePoint {
     std::uint64_t wal = 0;
     std::uint64_t frames = 0;
@@ -19,13 +19,13 @@ struct StorePoint {
     auto operator<=>(const StorePoint&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// The file pulsegate.db-mark: the id of the store, and how far its database has got. It is written
-/// after each commit and never synced, so it may be behind the other files, but never ahead: if
-/// they are behind it, what was committed is lost.
+/// The file pulsegate.db-mark: the id of the store, and the progress of its database. It is written
+/// after each commit and never synced. So it may be behind the other files, but never ahead of
+/// them. If they are behind it, committed data is lost.
 class StoreMark {
 public:
     StoreMark() = default;
-    /// `wal`: the last log that was begun. A store whose `path` is "" has no such file.
+    /// `wal` is the last log that was begun. With an empty `path`, there is no such file.
     StoreMark(const std::string& path, std::uint64_t store, std::uint64_t wal);
 
     /// The number of the log that the next commit is written to.
@@ -33,9 +33,9 @@ public:
 
     /// After a commit.
     void committed(std::size_t frames);
-    /// Before the log gets shorter.
+    /// Call it before the log gets shorter.
     void expect_nothing();
-    /// When the log was copied into the database: the next commit begins another one.
+    /// Call it when the log was copied into the database: the next commit begins a new log.
     void restarted();
 
 private:
@@ -52,7 +52,7 @@ struct MarkedPoint {
     StorePoint at;
 };
 
-/// What the last process has written; nothing if there is no such file.
+/// The mark that the last process has written; nothing if there is no such file.
 std::optional<MarkedPoint> read_store_mark(const std::string& path);
 
 }  // namespace pulsegate

@@ -31,9 +31,9 @@ struct DelayedTotal {
 
 class DelayedSums;
 
-/// Room for messages that are not stored yet. They count from the time that they are accepted, so
-/// that no two shards or requests give away the same room; it ends when they are stored, or when
-/// nobody has them any more.
+/// Room for messages that are not stored yet. They count from the moment when they are accepted, so
+/// that two shards or requests can't use the same room. A claim ends when the messages are stored,
+/// or when nobody holds them any more.
 class DelayedClaim {
 public:
     DelayedClaim(std::shared_ptr<DelayedSums> sums, std::string user, const DelayedTotal& room)
@@ -55,12 +55,12 @@ using DelayedClaimRef = std::shared_ptr<DelayedClaim>;
 /// use it.
 class DelayedSums : public std::enable_shared_from_this<DelayedSums> {
 public:
-    /// Is there room, with what is asked for, for all and for the user's own?
+    /// Do the totals fit, including the requested room: the total of all users, and the user's own?
     using Fits = std::function<bool(const DelayedTotal& all, const DelayedTotal& own)>;
-    /// Null: it does not fit.
+    /// Returns null if it does not fit.
     DelayedClaimRef claim(const std::string& user, const DelayedTotal& room, const Fits& fits);
 
-    /// Of what is stored.
+    /// The total of stored messages.
     DelayedTotal stored(const std::optional<std::string>& user) const;
 
     struct Change {
@@ -68,7 +68,7 @@ public:
         std::ptrdiff_t bytes = 0;
     };
     using Changes = boost::unordered_flat_map<std::string, Change>;
-    /// These are stored, and so is what was claimed for them.
+    /// These changes are stored, so their claims end.
     void apply(const Changes& changes, const std::vector<DelayedClaimRef>& claims);
 
 private:

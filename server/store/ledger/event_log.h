@@ -12,20 +12,20 @@ namespace pulsegate {
 /// The number of an event: one more than that of the event before, in the order of commits.
 using EventNumber = std::uint64_t;
 
-/// An event as it is stored.
+/// A stored event.
 struct StoredEvent {
     EventNumber number = 0;
     std::uint8_t kind = 0;
     std::string body{};
 };
 
-/// Some events, and up to where the log was searched for them: the place to go on from.
+/// Some events, and the position up to which the log was searched: continue from there.
 struct EventPage {
     std::vector<StoredEvent> events{};
     EventNumber upto = 0;
 };
 
-/// An event that the backend does not take.
+/// An event that the backend refuses.
 struct DeadLetter {
     StoredEvent event{};
     WallMillis failed = 0;
@@ -33,17 +33,18 @@ struct DeadLetter {
     bool to_replay = false;
 };
 
-/// How the log stands, as of the last commit.
+/// The state of the log, as of the last commit.
 struct EventLogState {
-    std::uint64_t log = 0;      ///< drawn when the log was made: another log has another
-    EventNumber first = 1;      ///< the oldest that is kept
-    EventNumber last = 0;       ///< 0: there was none yet
-    EventNumber delivered = 0;  ///< the webhook has all up to this one
-    std::uint64_t waiting = 0;  ///< that the webhook is to be told of
-    std::size_t bytes = 0;      ///< of those that are kept
-    std::uint64_t lost = 0;     ///< deleted before the webhook had them, since the start
+    std::uint64_t log = 0;      ///< a random number of this log
+    EventNumber first = 1;      ///< the oldest event that is kept
+    EventNumber last = 0;       ///< 0: there was no event yet
+    EventNumber delivered = 0;  ///< the webhook has all events up to this one
+    std::uint64_t waiting = 0;  ///< events that wait for the webhook
+    std::size_t bytes = 0;      ///< bytes of the kept events
+    std::uint64_t lost = 0;     ///< events deleted before the webhook received them, since the
+                                ///< start
     std::size_t dead_letters = 0;
-    std::size_t to_replay = 0;  ///< of these
+    std::size_t to_replay = 0;  ///< how many of these will be sent again
 };
 
 struct EventLogSettings {

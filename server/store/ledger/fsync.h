@@ -4,12 +4,11 @@
 
 namespace pulsegate {
 
-/// How much of what is committed survives a power cut. A crash of the process loses nothing of it
-/// in any case.
+/// How much committed data survives a power cut. A crash of the process never loses any of it.
 enum class Fsync : std::uint8_t {
-    always,       ///< all of it
-    each_second,  ///< all but the last second
-    never,        ///< whatever the system has written by then
+    always,       ///< all committed data
+    each_second,  ///< all except the last second
+    never,        ///< the data that the system has written by then
 };
 
 }  // namespace pulsegate

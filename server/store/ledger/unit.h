@@ -16,22 +16,23 @@
 
 namespace pulsegate {
 
-/// Whatever has a queue that outlives the process: a session, the inbox of a user, a room. A number
-/// is given once; see `Ledger::Start` for the next one.
+/// The number of an owner: a session, the inbox of a user, or a room, each with a queue that
+/// survives the process. Each number is used only once; see `Ledger::Start` for the next one.
 using OwnerId = std::uint32_t;
 
-/// The number of a message. Later messages have larger ones, also after a restart.
+/// The number of a message. Later messages have larger numbers, also after a restart.
 using Stamp = std::uint64_t;
 
 enum class OwnerKind : std::uint8_t { session, inbox, retired, room };
 
-/// One who is to get a message, and what the subscriptions of this owner add to it.
+/// A receiver of a message, and the data that the owner's subscriptions add to it.
 struct Receiver {
     OwnerId owner = 0;
     QoS qos = QoS::at_least_once;
     bool retain = false;
-    std::vector<std::uint32_t> identifiers{};  ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
-    /// `$share/group/filter`, if it comes by that subscription and may go to other members.
+    std::vector<std::uint32_t> identifiers{};  ///< subscription identifiers (MQTT 5.0, 3.3.2.3.8)
+    /// `$share/group/filter`, if the message comes by that subscription and may go to other
+    /// members.
     std::shared_ptr<const std::string> share{};
 
     bool operator==(const Receiver& other) const {
@@ -42,8 +43,8 @@ struct Receiver {
     }
 };
 
-// The operations. Of a `MessageRef` they keep topic, properties and payload; `flags` is whatever
-// else the caller wants to find again. What is said of an owner that is not stored has no effect.
+// The operations. They keep the topic, properties and payload of a `MessageRef`; `flags` has
+// further data for the caller. Operations on an owner that is not stored have no effect.
 
 /// Stores a message for receivers; they wait for it until `Done`. A message that is stored already
 /// gets more receivers.
@@ -51,46 +52,46 @@ struct PutMessage {
     Stamp stamp = 0;
     WallMillis expires = 0;  ///< 0: never
     std::uint32_t flags = 0;
-    std::uint32_t sender = 0;  ///< who has published it
+    std::uint32_t sender = 0;  ///< the user who published it
     MessageRef message{};
     std::vector<Receiver> receivers{};
 };
 
-/// The message gets one more receiver, who waits for it until `Done`. It is stored already, or is
-/// by the time that anybody is told of it.
+/// The message gets one more receiver, who waits for it until `Done`. The message is already
+/// stored, or will be before anybody is told about it.
 struct PutReceiver {
     Stamp stamp = 0;
     Receiver receiver{};
 };
 
-/// The owner waits no longer for its messages up to `upto`, nor for those in `beyond`. A message
-/// that nobody waits for is deleted.
+/// The owner no longer waits for its messages up to `upto`, or for the messages in `beyond`. A
+/// message is deleted when nobody waits for it.
 struct Done {
     OwnerId owner = 0;
     Stamp upto = 0;
     std::vector<Stamp> beyond{};
 };
 
-/// A new owner, or other terms of a stored one. Another owner of the same name should have ended;
-/// if not, it ends.
+/// A new owner, or changed terms of a stored one. If there is another owner with the same name, it
+/// ends.
 struct PutOwner {
     OwnerId owner = 0;
     OwnerKind kind = OwnerKind::session;
     std::string user{};
-    std::string client{};      ///< or of a room the shard, and how many there are; of a retired
-                               ///< owner its number; of an inbox nothing
+    std::string client{};      ///< for a room: the shard and the number of shards; for a retired
+                               ///< owner: its number; for an inbox: nothing
     std::uint32_t expiry = 0;  ///< seconds
     std::uint8_t protocol = 0;
 
     bool operator==(const PutOwner&) const = default;
 };
 
-/// Deletes the owner and all that is stored of it.
+/// Deletes the owner and all its data.
 struct EndOwner {
     OwnerId owner = 0;
 };
-/// The same, but messages go on waiting for it until `EndOwner`: those of a shared subscription,
-/// which are on their way to another member when its session ends. It loses its name.
+/// The same, but its messages of shared subscriptions wait until `EndOwner`, because they are on
+/// their way to another member when its session ends. The owner loses its name.
 struct RetireOwner {
     OwnerId owner = 0;
 };
@@ -100,9 +101,10 @@ struct PutSubscription {
     std::string filter{};
     std::uint8_t options = 0;  ///< as in SUBSCRIBE
     std::uint32_t identifier = 0;
-    bool owed = false;  ///< of a new one: see OweRetained. A stored one keeps what it has
+    bool owed = false;  ///< for a new subscription: see OweRetained. A stored subscription keeps
+                        ///< its value
 };
-/// Has the owner still to be sent the retained messages that its subscription selects?
+/// Must the owner still be sent the retained messages of its subscription?
 struct OweRetained {
     OwnerId owner = 0;
     std::string filter{};
@@ -113,11 +115,11 @@ struct DropSubscription {
     std::string filter{};
 };
 
-/// The owner's client is away, and the owner ends then unless it comes back.
+/// The owner's client is absent. The owner ends at `ends` unless the client comes back.
 struct PutAbsence {
     OwnerId owner = 0;
     WallMillis ends = 0;  ///< 0: its time begins with the next start
-    Stamp place = 0;      ///< what is later than that in the rooms of its user, it has not got
+    Stamp place = 0;      ///< the owner has not received later messages in its user's rooms
 };
 struct DropAbsence {
     OwnerId owner = 0;
@@ -133,15 +135,15 @@ struct DropIncoming {
     std::uint16_t packet_id = 0;
 };
 
-/// A message has this packet identifier on its way to the client. No message has identifier 0: it
-/// says that any of QoS 1 up to `stamp` may have been sent, with an identifier that is not known.
+/// A message in flight to the client has this packet identifier. Identifier 0 means that every QoS
+/// 1 message up to `stamp` may have been sent, with an unknown identifier.
 struct PutExchange {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
     Stamp stamp = 0;
     QoS qos = QoS::exactly_once;
 };
-/// The client has received it, at QoS 2, and PUBREL may be sent.
+/// The client has received the message at QoS 2, and PUBREL may be sent.
 struct ReleaseExchange {
     OwnerId owner = 0;
     std::uint16_t packet_id = 0;
@@ -154,7 +156,7 @@ struct DropExchange {
 struct PutWill {
     OwnerId owner = 0;
     std::uint32_t delay = 0;                           ///< seconds
-    std::optional<std::uint32_t> message_expiry = {};  ///< seconds, from its publication on
+    std::optional<std::uint32_t> message_expiry = {};  ///< seconds from its publication
     std::uint32_t flags = 0;
     MessageRef message{};
 };
@@ -162,7 +164,7 @@ struct DropWill {
     OwnerId owner = 0;
 };
 
-/// The retained message of its topic, unless there was a put or a drop with a later stamp.
+/// Sets the retained message of its topic, unless there was a put or a drop with a later stamp.
 struct PutRetained {
     Stamp stamp = 0;
     WallMillis expires = 0;  ///< 0: never
@@ -176,28 +178,30 @@ struct DropRetained {
     std::string topic{};
 };
 
-/// Who has published a delayed message, as far as it is known: of those of earlier versions,
-/// nothing is.
+/// The origin of a delayed message, as far as it is known. For messages of earlier versions, it is
+/// not known.
 struct DelayedOrigin {
     bool is_backend = false;  ///< by HTTP
-    /// Of the token that its client came by, in seconds since 1970; 0: it came by something else.
+    /// The time of issue of its client's token, in seconds since 1970; 0: the login was not by a
+    /// token.
     std::uint32_t token_issued = 0;
     std::uint32_t client = 0;  ///< 23 bits of a fingerprint of its client id; 0: it is not known
 
     bool operator==(const DelayedOrigin&) const = default;
 };
-/// A message that is published later. It replaces one of the same user with the same name.
+/// A message that is published later. It replaces a message of the same user with the same name.
 struct PutDelayed {
     std::uint64_t id = 0;  ///< `delayed_id`
     std::uint32_t flags = 0;
-    std::optional<std::uint32_t> message_expiry = {};  ///< seconds, from its publication on
+    std::optional<std::uint32_t> message_expiry = {};  ///< seconds from its publication
     std::string user{};
     std::optional<std::string> name{};
     MessageRef message{};
     DelayedOrigin origin{};
-    bool is_promised = false;  ///< to be submitted again if it is refused; not stored
-    bool is_taken = false;    ///< it is being published, and taken after a restart only; not stored
-    DelayedClaimRef claim{};  ///< until it is committed; not stored
+    bool is_promised = false;  ///< it must be submitted again if it is refused; not stored
+    bool is_taken = false;     ///< it is being published, and is taken only after a restart; not
+                               ///< stored
+    DelayedClaimRef claim{};   ///< until it is committed; not stored
 };
 /// The room that a delayed message takes.
 inline std::size_t bytes_of(const PutDelayed& put) {
@@ -208,19 +212,19 @@ inline std::size_t bytes_of(const PutDelayed& put) {
 }
 /// Deletes a delayed message, unless it was taken to be published.
 struct CancelDelayed {
-    std::uint64_t id = 0;               ///< 0: it is named
-    std::optional<std::string> user{};  ///< nothing: anybody's
+    std::uint64_t id = 0;               ///< 0: `name` selects it
+    std::optional<std::string> user{};  ///< nothing: any user
     std::string name{};
     bool is_promised = false;  ///< as above
     bool found = false;        ///< the answer, when the unit is committed
 };
-/// Deletes a delayed message that was taken: it is published.
+/// Deletes a delayed message that was taken, because it is published.
 struct DropDelayed {
     std::uint64_t id = 0;
 };
 
-/// The number of a delayed message. It sorts by time, up to the year 2106; `number`, of 31 bits,
-/// tells those of one second apart.
+/// The number of a delayed message. It sorts by time, up to the year 2106. `number` has 31 bits,
+/// and distinguishes messages of one second.
 constexpr std::uint64_t delayed_id(std::int64_t due_seconds, std::uint32_t number) {
     return static_cast<std::uint64_t>(due_seconds) << 31 | number;
 }
@@ -236,7 +240,8 @@ struct PutUser {
     WallMillis since = 0;
     WallMillis last_seen = 0;
     std::uint8_t cause = 0;  ///< a `Cause`
-    /// While online: the longest limit of silence of its connected devices; 0: it is not known.
+    /// While the user is online: the longest limit of silence of the connected devices; 0: it is
+    /// not known.
     std::uint32_t limit = 0;  ///< ms
 
     bool operator==(const PutUser&) const = default;
@@ -245,12 +250,12 @@ struct DropUser {
     std::string name{};
 };
 
-/// A client, all clients of a user or all at an address are kept out. It replaces a ban of the
-/// same.
+/// Bans a client, all clients of a user, or all clients at an address. It replaces an earlier ban
+/// of the same target.
 struct PutBan {
     std::string user{};
-    std::string client{};   ///< "": all of the user's
-    std::string address{};  ///< in place of a user
+    std::string client{};   ///< "": all clients of the user
+    std::string address{};  ///< instead of a user
     WallMillis ends = 0;    ///< 0: never
     std::string reason{};
 };
@@ -259,12 +264,12 @@ struct DropBan {
     std::string client{};
     std::string address{};
 };
-/// Deletes the bans that have ended by then.
+/// Deletes the bans that have ended by this time.
 struct DropEndedBans {
     WallMillis by = 0;
 };
 
-/// Tokens of the user that were issued before then are not valid. That moment never moves back.
+/// Tokens of the user that were issued before this time are not valid. This time never moves back.
 struct PutRevocation {
     std::string user{};
     std::int64_t before = 0;  ///< seconds since 1970
@@ -281,7 +286,8 @@ struct DropMember {
     std::string user{};
 };
 
-/// A member of rooms has no device, and has not got what is later than `place`; 0: it has one.
+/// A member of rooms has no device, and has not received messages after `place`; 0: the member has
+/// a device.
 struct PutAway {
     std::string user{};
     Stamp place = 0;
@@ -290,27 +296,28 @@ struct DropAway {
     std::string user{};
 };
 
-/// Appends an event to the log. The ledger gives it its number, and deletes the oldest events when
-/// there are too many.
+/// Appends an event to the log. The ledger numbers it, and deletes the oldest events when there are
+/// too many.
 struct PutEvent {
     std::uint8_t kind = 0;     ///< an `EventKind`
-    std::string body{};        ///< what is told, a JSON object
-    bool is_promised = false;  ///< to be submitted again if it is refused; not stored
+    std::string body{};        ///< the event as a JSON object
+    bool is_promised = false;  ///< it must be submitted again if it is refused; not stored
 };
-/// The webhook has all events up to this one.
+/// The webhook has received all events up to this one.
 struct EventDelivered {
     EventNumber upto = 0;
 };
-/// Keeps an event that the webhook does not take, until it is dropped or there are too many.
+/// Keeps an event that the webhook refuses, until it is dropped or there are too many.
 struct PutDeadLetter {
     DeadLetter letter{};
-    bool is_known = false;  ///< it was refused again; one that was dropped meanwhile stays away
+    bool is_known = false;  ///< it was refused again; an event that was dropped meanwhile is not
+                            ///< kept again
 };
 struct DropDeadLetters {
     std::optional<EventNumber> number{};  ///< nothing: all
     std::size_t found = 0;                ///< the answer, when the unit is committed
 };
-/// The webhook is to be tried with them again.
+/// These events are sent to the webhook again.
 struct ReplayDeadLetters {
     std::optional<EventNumber> number{};  ///< as above
     std::size_t found = 0;
@@ -325,25 +332,27 @@ using Operation =
                  PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
-    committed,   ///< all of it is on disk, as far as the ledger's `Fsync` promises
-    incomplete,  ///< the same but for what the database will never take, which the log names
-    refused,     ///< nothing is promised: the disk did not take it in time, or the ledger has ended
+    committed,   ///< everything is on disk, as far as the ledger's `Fsync` promises
+    incomplete,  ///< the same, except operations that the database rejects; the log names them
+    refused,     ///< nothing is promised: the disk did not accept it in time, or the ledger has
+                 ///< ended
 };
 
 /// Called once, on the ledger's thread, with the unit's operations, which it may take. It must
 /// neither wait nor throw.
 using Completion = std::function<void(Outcome, std::vector<Operation>& operations)>;
 
-/// Operations that are applied together or not at all, in their order. One that the database will
-/// never take, whatever the disk does, must not stand in the way of all that follows: of a source
-/// it is left out, and a unit that stands alone is refused.
+/// Operations that are applied together or not at all, in order. If the database rejects an
+/// operation although the disk works, the operation must not block everything after it: in a unit
+/// of a source it is left out, and a unit without a source is refused.
 struct Unit {
     std::vector<Operation> operations{};
     Completion completion{};  ///< may be empty
 
-    // When a unit is refused, so are those that its source submits before it knows: else they would
-    // be applied before it, if it is submitted again. Then they are of the next generation.
-    std::uint32_t source = 0;  ///< 0: the unit stands alone
+    // When a unit is refused, later units are refused too until the source knows of it. Otherwise
+    // they would be applied before the refused unit, which is submitted again. After that, units
+    // have the next generation.
+    std::uint32_t source = 0;  ///< 0: the unit has no source
     std::uint32_t generation = 0;
 };
 

@@ -17,8 +17,8 @@
 
 namespace pulsegate {
 
-/// Collects the rows that a transaction changes, by SQLite's preupdate hook
-/// (sqlite.org/c3ref/preupdate_blobwrite.html), and how they were before.
+/// Collects the rows that a transaction changes, and their earlier values, with SQLite's preupdate
+/// hook (sqlite.org/c3ref/preupdate_blobwrite.html).
 class ChangeCollector {
 public:
     /// `owners` must outlive it, and the database must not.
@@ -31,11 +31,11 @@ public:
     struct Change {
         std::optional<std::string> before{};
         std::optional<std::string> after{};
-        bool is_unknown = false;  ///< before: there may be a row
+        bool is_unknown = false;  ///< it is unknown whether there was a row before
 
         bool is_change() const { return is_unknown || before != after; }
     };
-    /// By `RowKey`, of which there is one for each row and partition.
+    /// Hashes `RowKey`; there is one for each row and partition.
     struct KeyHash {
         using is_avalanching = void;
         std::size_t operator()(const RowKey& key) const {
@@ -43,7 +43,7 @@ public:
         }
     };
     using Changes = boost::unordered_flat_map<RowKey, Change, KeyHash>;
-    /// Since `committed` or `rolled_back`.
+    /// The changes since `committed` or `rolled_back`.
     const Changes& changes() const { return changes_; }
 
     void committed();

@@ -10,14 +10,15 @@
 
 namespace pulsegate {
 
-/// Takes some rows; false: no more are wanted.
+/// Takes some rows. Returns false if no more rows are wanted.
 using TakeRows = std::function<bool(const std::vector<RowChange>& rows)>;
 
-/// Hands out all rows of the tables, a megabyte or so at a time. False if `take` has ended it.
+/// Passes all rows of the tables to `take`, about a megabyte at a time. Returns false if `take` has
+/// ended it.
 bool copy_rows(Database& database, const std::vector<MirroredTable>& tables, RowPlaces& places,
                const TakeRows& take);
 
-/// The row that says that rows are missing, because an import has not ended yet.
+/// The row that marks an unfinished import, during which rows are missing.
 RowKey unfinished_import();
 
 }  // namespace pulsegate

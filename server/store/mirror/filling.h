@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// Fills the tables, which are empty, with all rows of the store, and `owners` with where they lie.
+/// Fills the empty tables with all rows of the store, and `owners` with the partitions of owners.
 /// Throws std::runtime_error.
 void fill_tables(Database& database, RowStore& rows, OwnerPartitions& owners);
 

@@ -16,35 +16,35 @@
 
 namespace pulsegate {
 
-/// Keeps a row store in step with the tables of a database in memory: what a transaction has
-/// changed is written there before the transaction commits, as one change. What was written by a
-/// transaction that is rolled back, because no answer came, is put back with the next one.
+/// Keeps a row store consistent with the tables of a database in memory. The changes of a
+/// transaction are written to the row store, as one change, before the transaction commits. If the
+/// transaction is rolled back because no answer came, the next transaction restores these rows.
 class Mirror {
 public:
     /// `rows` must outlive it; the database must not.
     explicit Mirror(RowStore& rows) : rows_(rows) {}
 
-    /// Fills the tables, which are empty, and follows their changes from now on. Throws
-    /// std::runtime_error.
+    /// Fills the empty tables, and follows their changes from now on. Throws std::runtime_error.
     void begin(Database& database);
-    /// Before a transaction: what must be done outside of one. If it fails, the database has an
-    /// error.
+    /// Does the work that must be done outside a transaction. Call it before each transaction. If
+    /// it fails, the database has an error.
     void prepare();
-    /// Before the transaction commits. If this fails, the database has an error.
+    /// Call it before the transaction commits. If it fails, the database has an error.
     void write();
     void committed();
     void rolled_back();
 
-    /// Once a second. False if something is wrong: `write` says what.
+    /// Call it once a second. Returns false if something is wrong; `write` then reports it.
     bool look();
-    /// All is written, and nothing will be any more: another node may go on.
+    /// Everything is written, and nothing more will be: another node may continue.
     void leave() { rows_.leave(); }
 
-    /// The rows belong to another node: nothing will ever be written any more.
+    /// The rows belong to another node: nothing more will be written.
     bool is_fenced() const { return is_fenced_; }
-    /// From any thread: it takes only what was promised before, and deletions.
+    /// The row store accepts only data that was promised before, and deletions. Any thread may call
+    /// it.
     bool is_full() const { return is_full_.load(std::memory_order_relaxed); }
-    /// From any thread: why it is full.
+    /// Why it is full. Any thread may call it.
     std::string why_full() const;
 
 private:
@@ -62,13 +62,14 @@ private:
     Database* database_ = nullptr;
     OwnerPartitions owners_;
     std::unique_ptr<ChangeCollector> collector_;
-    /// The store may have a later value than the tables: the tables' own.
+    /// Rows that may have a later value in the store than in the tables, with the values of the
+    /// tables.
     std::map<RowKey, std::optional<std::string>> unsure_;
     bool is_well_ = true;
     bool is_fenced_ = false;
     bool is_emptied_ = false;
     std::atomic<bool> is_full_{false};
-    std::ptrdiff_t overfilled_ = 0;  ///< bytes, since the store is full
+    std::ptrdiff_t overfilled_ = 0;  ///< bytes written since the store is full
     mutable std::mutex mutex_;
     std::string why_full_;  ///< guarded by the mutex
 };

@@ -9,7 +9,7 @@
 
 namespace pulsegate {
 
-/// A column of a row, as SQLite has it. The bytes lie elsewhere.
+/// A column of a row, as SQLite has it. It does not own the bytes.
 struct ColumnValue {
     enum class Type : std::uint8_t { null, integer, text, blob };
 
@@ -22,11 +22,11 @@ using RowValues = std::vector<ColumnValue>;
 /// A row as one text: a byte with the format, then each column with its type.
 std::string encode_row(std::span<const ColumnValue> columns);
 
-/// The columns lie in `row`. Nothing: it is of another format, or damaged.
+/// The columns view `row`. Nothing if the row is damaged or has another format.
 std::optional<RowValues> decode_row(std::string_view row);
 
-/// The columns of the primary key as one text, which can be read in redis-cli: numbers and texts
-/// one after the other, all but the last one with a mark of their ends.
+/// The columns of the primary key as one text that is readable in redis-cli: numbers and texts one
+/// after the other, each except the last with an end mark.
 std::string field_of(std::span<const ColumnValue> columns, std::span<const int> key);
 
 }  // namespace pulsegate

@@ -10,13 +10,14 @@
 
 namespace pulsegate {
 
-/// A mirrored table, and what says in which partition a row lies.
+/// A mirrored table, and how to find the partition of a row.
 struct MirroredTable {
     enum class Place : std::uint8_t {
         everywhere,  ///< it concerns all nodes
         owner,       ///< it is the owner's own row; the column has the user
         of_owner,    ///< the column has the owner
-        receivers,   ///< in that of each receiver, with those receivers; the column has them all
+        receivers,   ///< in the partition of each receiver, with the receivers of that partition;
+                     ///< the column has all receivers
         name,        ///< the column has a user, or a topic
     };
 
@@ -27,15 +28,15 @@ struct MirroredTable {
     std::vector<int> key{};  ///< the columns of the primary key, in its order
 };
 
-/// Those of a database that has all tables of the newest version. A sum of other rows is not among
-/// them, see `make_sums`.
+/// The mirrored tables of a database with all tables of the newest version. Tables with sums of
+/// other rows are not among them, see `make_sums`.
 std::vector<MirroredTable> mirrored_tables(Database& database);
 
 /// Visits all rows of a table, until the visitor returns false.
 void each_row(Database& database, const MirroredTable& table,
               const std::function<bool(const RowValues&)>& visit);
 
-/// Makes the rows that are sums of others.
+/// Makes the rows that are sums of other rows.
 void make_sums(Database& database);
 
 }  // namespace pulsegate

@@ -10,15 +10,15 @@
 
 namespace pulsegate {
 
-/// In which partition the rows of an owner lie: in that of its user, or of a room's topic, when it
-/// was stored first. A retired owner has lost its user and stays where it is. It knows the latest
-/// of the owners that have ended as well, for their messages go later: 100,000 of them.
+/// The partition of an owner's rows: the partition of its user, or of a room's topic, when it was
+/// first stored. A retired owner has lost its user and stays in its partition. It also knows the
+/// 100,000 owners that ended last, because their messages are deleted later.
 class OwnerPartitions {
 public:
-    /// Nothing: it is not known, or has ended long ago.
+    /// Nothing if the owner is not known, or ended long ago.
     std::optional<Partition> find(OwnerId owner) const;
 
-    /// One that is known stays where it is.
+    /// A known owner stays in its partition.
     void add(OwnerId owner, Partition partition) { partitions_.try_emplace(owner, partition); }
     void ended(OwnerId owner);
 

@@ -11,18 +11,19 @@
 
 namespace pulsegate {
 
-/// Where a row lies in the mirror: nearly always in one partition. A message lies in those of its
-/// receivers, in each with the receivers of that partition.
+/// The partitions of a row in the mirror. Nearly all rows are in one partition. A message is in the
+/// partitions of its receivers, in each with the receivers of that partition.
 class RowPlaces {
 public:
     /// `owners` must outlive it.
     explicit RowPlaces(OwnerPartitions& owners) : owners_(owners) {}
 
     using Visit = std::function<void(Partition partition, std::string row)>;
-    /// Visits the partitions in which the row is to lie, with what is to lie there.
+    /// Visits the partitions that must have the row, with its value there.
     void to_put(const MirroredTable& table, std::span<const ColumnValue> row, const Visit& visit);
 
-    /// Visits those in which it may lie, with what lies there, or "" if that is not known.
+    /// Visits the partitions that may have the row, with its value there, or "" if that is not
+    /// known.
     void to_delete(const MirroredTable& table, std::span<const ColumnValue> row,
                    const Visit& visit);
 

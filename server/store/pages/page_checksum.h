@@ -6,8 +6,8 @@
 
 namespace pulsegate {
 
-// The last bytes of each page of a database are a checksum of the others, and of the page's number:
-// a page that was written to a wrong place is not believed either.
+// The last bytes of each page of a database are a checksum of the other bytes and of the page's
+// number. So a page that was written to a wrong place is detected, too.
 
 inline constexpr std::size_t checked_page_size = 4096;
 inline constexpr std::size_t page_checksum_size = 24;
@@ -18,7 +18,7 @@ void seal_page(PageBytes page, std::uint32_t number);
 
 enum class PageState {
     sound,
-    mended,   ///< one bit was wrong, and is put right
+    mended,   ///< one bit was wrong, and was corrected
     damaged,  ///< it is left as it is
 };
 PageState check_page(PageBytes page, std::uint32_t number);

@@ -13,22 +13,22 @@ namespace pulsegate {
 
 using DatabasePage = std::array<char, database_page_size>;
 
-/// The pages of a database, read without SQLite: of each the last one that was committed to the
-/// write-ahead log, or else that of the file. Some may be missing.
+/// The pages of a database, read without SQLite: for each page, the last version that was committed
+/// to the write-ahead log, or else the version in the file. Some may be missing.
 class PageImage {
 public:
-    /// `wal` lives longer, and may be null.
+    /// `wal` must outlive it, and may be null.
     PageImage(const std::string& path, const WalFile* wal);
 
-    /// As many as there may be.
+    /// The maximum number of pages.
     std::uint32_t pages() const { return pages_; }
-    /// What of a page belongs to SQLite; a checksum may follow.
+    /// The bytes of a page that belong to SQLite; a checksum may follow.
     std::size_t usable() const { return usable_; }
 
     enum class Quality {
         missing,
         damaged,  ///< its checksum is wrong
-        sound,    ///< as far as anybody can tell
+        sound,    ///< no fault was found
     };
     /// Pages count from 1.
     Quality read(std::uint32_t number, DatabasePage& page) const;

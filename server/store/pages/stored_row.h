@@ -18,14 +18,14 @@ struct StoredBytes {
 using StoredValue =
     std::variant<std::monostate, std::int64_t, double, StoredText, StoredBytes>;  ///< nothing: NULL
 
-/// A row of a database as its file has it. Texts and bytes are valid as long as the record is.
+/// A row in the format of the database file. Texts and bytes are valid as long as the record is.
 struct StoredRow {
     std::int64_t rowid = 0;
-    bool is_sound = true;  ///< else its page is damaged, and it may be anything
+    bool is_sound = true;  ///< false: its page is damaged, so the row may be wrong
     std::vector<StoredValue> values{};
 };
 
-/// Takes numbers from bytes that may be anything: after the first short read all are 0.
+/// Takes numbers from arbitrary bytes. After the first short read, all numbers are 0.
 class RecordReader {
 public:
     explicit RecordReader(std::string_view bytes) : rest_(bytes) {}
@@ -41,7 +41,7 @@ private:
     bool failed_ = false;
 };
 
-/// Reads a record (sqlite.org/fileformat.html, 2.1); nothing if it is none.
+/// Reads a record (sqlite.org/fileformat.html, 2.1); nothing if it is not a record.
 std::optional<std::vector<StoredValue>> read_record(std::string_view record);
 
 }  // namespace pulsegate

@@ -15,15 +15,15 @@
 
 namespace pulsegate {
 
-/// Reads the rows of a damaged database: all that its pages still have, in the order of the tables'
-/// trees (sqlite.org/fileformat.html, 1.6). Of a page that can't be read only its own rows are
-/// lost: what was below it is found by the pointer map, which names the parent of each page.
+/// Reads all rows that the pages of a damaged database still have, in the order of the tables'
+/// trees (sqlite.org/fileformat.html, 1.6). If a page can't be read, only its own rows are lost.
+/// The pages below it are found with the pointer map, which names the parent of each page.
 class TreeReader {
 public:
     using Visit = std::function<void(const StoredRow&)>;
 
-    /// `is_mixed`: some pages are older than others, so only what the pointer map says too is a
-    /// child.
+    /// `is_mixed`: some pages are older than others, so a page is a child only if the pointer map
+    /// agrees.
     TreeReader(const PageImage& image, bool is_mixed);
 
     /// The first page's fields; 0 if it is not there.
@@ -31,11 +31,11 @@ public:
 
     /// Visits the rows below a root. `has_rowid` says what kind of tree it is.
     void rows(std::uint32_t root, bool has_rowid, const Visit& visit);
-    /// Visits the rows of pages that belong to the root but can no longer be reached from it. To be
-    /// called after `rows` of all roots.
+    /// Visits the rows of pages that belong to the root but can no longer be reached from it. Call
+    /// it after `rows` of all roots.
     void orphans(std::uint32_t root, bool has_rowid, const Visit& visit);
 
-    /// Pages and rows that can't be read, of the last call.
+    /// The number of pages and rows that the last call could not read.
     std::size_t unreadable() const { return unreadable_; }
 
 private:
@@ -75,7 +75,7 @@ private:
     mutable DatabasePage map_{};
 };
 
-/// By name, as far as the first page's table can be read.
+/// The roots of tables by name, as far as the first page's table can be read.
 std::map<std::string, std::uint32_t> stored_table_roots(TreeReader& reader);
 
 }  // namespace pulsegate

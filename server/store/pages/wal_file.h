@@ -15,21 +15,22 @@ inline constexpr std::size_t database_page_size = 4096;
 
 /// A page as it was written to a write-ahead log.
 struct WalFrame {
-    /// A bit that was wrong, by its byte of the frame.
+    /// A wrong bit, with its byte in the frame.
     struct Flip {
         std::uint16_t place;
         std::uint8_t mask;
     };
     std::uint32_t page = 0;         ///< 0: unknown
-    std::uint32_t pages_after = 0;  ///< 0: its transaction goes on with the next frame
-    bool is_good = false;           ///< its checksum is right, if need be after a repair
+    std::uint32_t pages_after = 0;  ///< 0: its transaction continues with the next frame
+    bool is_good = false;           ///< its checksum is right, possibly after a repair
     std::optional<Flip> repair{};
 };
 
-/// A write-ahead log (sqlite.org/fileformat.html, 4), read without SQLite, which takes the first
-/// frame that is wrong for the end. A frame's checksum begins with that of the frame before, so the
-/// frames behind a damaged one can be told from those that an earlier log has left in the file.
-/// Most single flipped bits are found and repaired: they change the checksum in their own way.
+/// A write-ahead log (sqlite.org/fileformat.html, 4), read without SQLite, because SQLite treats
+/// the first wrong frame as the end. A frame's checksum continues the checksum of the frame before.
+/// So frames after a damaged one can be distinguished from frames that an earlier log has left in
+/// the file. Most single flipped bits are found and repaired, because each changes the checksum in
+/// a different way.
 class WalFile {
 public:
     explicit WalFile(const std::string& path);
@@ -39,13 +40,13 @@ public:
     /// Is it too short for a frame?
     bool is_empty() const;
 
-    /// Up to the last commit that is good.
+    /// The frames up to the last good commit.
     const std::vector<WalFrame>& frames() const { return frames_; }
-    /// So many of them SQLite would find.
+    /// The number of frames that SQLite would find.
     std::size_t found_by_sqlite() const { return found_by_sqlite_; }
     bool is_damaged() const { return found_by_sqlite_ < frames_.size(); }
-    /// Is all that SQLite would not find one transaction? Then a power cut may have left it so,
-    /// before it was synced.
+    /// Do the frames that SQLite would not find form one transaction? Then a power cut before its
+    /// sync may be the cause.
     bool may_be_torn() const;
     std::size_t repaired() const;
     /// The pages with a bad last frame. 0 stands for a bad frame of an unknown page.
@@ -54,8 +55,8 @@ public:
     /// Reads the page of a frame.
     bool read(std::size_t frame, char* page) const;
 
-    /// Writes and syncs a log of all good frames but those of the pages `without`. Returns what is
-    /// wrong, or nothing.
+    /// Writes and syncs a log of all good frames, except frames of the pages `without`. Returns the
+    /// error, or nothing.
     std::string write_good(const std::string& path, const std::set<std::uint32_t>& without) const;
 
 private:
@@ -83,8 +84,8 @@ private:
     std::size_t size_ = 0;
     std::string header_;
     bool is_header_good_ = false;
-    bool is_big_endian_ = false;  ///< its checksums are of such words
-    Sums begin_;                  ///< that the first frame's checksum begins with
+    bool is_big_endian_ = false;  ///< its checksums use big-endian words
+    Sums begin_;                  ///< the start value of the first frame's checksum
     std::string salt_;
     std::vector<WalFrame> frames_;
     std::size_t found_by_sqlite_ = 0;

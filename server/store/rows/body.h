@@ -8,20 +8,20 @@
 
 namespace pulsegate {
 
-// The columns of a message, as they stand side by side in each table that has messages: checksum,
-// topic, properties, payload.
+// The columns of a message, which are side by side in each table with messages: checksum, topic,
+// properties, payload.
 
 std::uint32_t checksum_of(const Message& message);
 
-/// From the column `first` on. Null if the bytes are damaged.
+/// Reads the columns from `first` on. Null if the bytes are damaged.
 MessageRef read_body(const Row& row, int first, Stamp stamp = 0);
 
-/// Logs it, and counts it.
+/// Logs and counts the damage.
 void note_damaged(Database& database, std::string_view table, std::int64_t key);
 
 inline Blob blob(std::string_view bytes) { return {bytes}; }
 
-/// The column `flags` of a message: in its upper half is the sender.
+/// The column `flags` of a message. Its upper half has the sender.
 constexpr std::uint64_t flags_column(std::uint32_t flags, std::uint32_t sender) {
     return std::uint64_t{sender} << 32 | flags;
 }

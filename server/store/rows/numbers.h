@@ -14,7 +14,7 @@ inline void append_number(std::string& out, std::uint64_t number) {
     out += static_cast<char>(number);
 }
 
-/// Takes one from the front. Nothing: there is no whole number.
+/// Takes a number from the front. Nothing if there is no complete number.
 inline std::optional<std::uint64_t> take_number(std::string_view& left) {
     std::uint64_t number = 0;
     for (unsigned shift = 0; shift < 64 && !left.empty(); shift += 7) {

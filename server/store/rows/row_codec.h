@@ -11,25 +11,25 @@
 
 namespace pulsegate {
 
-// The columns whose bytes are ours to define. Numbers are variable byte integers of up to ten
-// bytes, seven bits in each, the lowest first.
+// The columns with a format of our own. Numbers are variable byte integers of up to ten bytes,
+// seven bits in each, the lowest first.
 
 /// CRC-32C of all texts, one after the other.
 std::uint32_t checksum(std::initializer_list<std::string_view> texts);
 
-/// For each receiver, by ascending owner: how much larger the owner's number is than the last one,
-/// a byte with QoS, retain flag and whether identifiers follow, their count, they. In front of all
-/// a checksum of it and of `stamp`, so that a damaged row does not reach someone else.
+/// For each receiver, by ascending owner: the difference to the last owner's number; a byte with
+/// QoS, the retain flag, and whether identifiers follow; their count; the identifiers. A checksum
+/// of this and of `stamp` comes first, so that a damaged row does not reach a wrong receiver.
 std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers);
 
-/// Nothing if the bytes are damaged. By ascending owner.
+/// The receivers by ascending owner; nothing if the bytes are damaged.
 std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_view bytes);
 
-/// Both lists, by ascending owner; of an owner in both the second one's is taken, but a share of
-/// either: the group is not to lose the message.
+/// Both lists, by ascending owner. If an owner is in both, the entry of the second list is used,
+/// but with a share from either list, so that the group does not lose the message.
 std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<Receiver> added);
 
-/// Ascending stamps, each as the difference to the one before.
+/// Ascending stamps, each as the difference to the previous one.
 std::string encode_stamps(const std::vector<Stamp>& stamps);
 std::vector<Stamp> decode_stamps(std::string_view bytes);
 

@@ -7,9 +7,9 @@
 
 namespace pulsegate {
 
-/// Copies all that a data folder has to a row store, which must be empty. Nobody else may use the
-/// folder meanwhile; it stays as it is, but for a migration. Returns how many rows it has copied.
-/// Throws std::runtime_error that says what to do.
+/// Copies a data folder to an empty row store. Nobody else may use the folder meanwhile. The folder
+/// is not changed, except by a migration. Returns the number of copied rows. Throws
+/// std::runtime_error that says what to do.
 std::size_t import_folder(const std::string& folder, RowStore& rows);
 
 }  // namespace pulsegate

@@ -10,19 +10,19 @@
 
 namespace pulsegate {
 
-/// What a start does with files that are damaged, missing or another store's, before SQLite opens
-/// them: SQLite would take what is wrong for the end, and mix what does not belong together.
+/// Handles files that are damaged, missing or from another store, before SQLite opens them. SQLite
+/// would treat a fault as the end of a file, and mix files that do not belong together.
 class Recovery {
 public:
     explicit Recovery(const StoreFolder& folder);
 
     void run();
 
-    /// Makes a new database of what can be read of one that SQLite has found damaged.
+    /// Makes a new database from the readable data of a database that SQLite has found damaged.
     void salvage(std::string_view why);
 
 private:
-    /// What the database says of itself.
+    /// The identity in the database.
     struct Identity {
         std::optional<std::uint64_t> store;
         std::uint64_t wal = 0;

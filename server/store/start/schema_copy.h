@@ -5,8 +5,8 @@
 
 namespace pulsegate {
 
-/// Before a migration: keeps a copy that the program of the older `version` can open, named
-/// pulsegate.db.v`version`. Throws std::runtime_error if there is no room for it.
+/// Before a migration, makes a copy named pulsegate.db.v`version`, which the program of the older
+/// `version` can open. Throws std::runtime_error if there is no room for it.
 void keep_old_version(Database& database, int version, const StoreFolder& folder);
 
 }  // namespace pulsegate

@@ -18,11 +18,11 @@
 
 namespace pulsegate {
 
-/// The messages that are published later. Their numbers sort by time, so the next ones of a user
-/// are the first rows of the index of users, and nothing of them is in memory but a sum and a place
-/// in the order of turns for each user, and what was taken and is not dropped yet. `begin`,
-/// `finish` and `committed` are called for each transaction, which may fail and be tried again.
-/// Nearly half of its members are prepared statements.
+/// The messages that are published later. Their numbers sort by time, so a user's next messages are
+/// the first rows of that user in the index. Memory only has a sum and a place in the order of
+/// turns for each user, and the messages that were taken and not dropped yet. `begin`, `finish` and
+/// `committed` are called for each transaction, which may fail and be tried again. Nearly half of
+/// its members are prepared statements.
 class DelayedTable {
 public:
     explicit DelayedTable(Database& database);
@@ -38,10 +38,10 @@ public:
     void finish();
     void committed();
 
-    /// For the first message of this process.
+    /// The number for the first message of this process.
     std::uint32_t first_number() const { return first_number_; }
 
-    // From any thread.
+    // Any thread may call these.
 
     std::int64_t next() const { return next_.load(std::memory_order_relaxed); }
     DelayedTotal total(const std::optional<std::string>& user) const { return sums_->stored(user); }
@@ -85,7 +85,7 @@ private:
     boost::unordered_flat_set<std::uint64_t> taken_;
     std::uint32_t first_number_ = 1;
 
-    // Of the transaction.
+    // State of the transaction.
     boost::unordered_flat_set<std::uint64_t> newly_;  ///< taken
     std::vector<std::uint64_t> dropped_;
     DelayedSums::Changes changes_;

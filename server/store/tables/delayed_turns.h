@@ -15,9 +15,9 @@
 
 namespace pulsegate {
 
-/// Which user's delayed messages are published next. Users who have some that are due take turns,
-/// so that nobody's come late because others have filled the same second. Of each user it knows the
-/// number of the first message that was not taken; it has no clock and no database.
+/// Decides which user's delayed messages are published next. Users with due messages take turns, so
+/// that no user's messages are late because others have filled the same second. For each user, it
+/// knows the number of the first message that was not taken. It has no clock and no database.
 class DelayedTurns {
 public:
     DelayedTurns() = default;
@@ -30,12 +30,12 @@ public:
     /// The user has another message.
     void add(std::string_view user, std::uint64_t id);
 
-    /// Users whose first message has a number below `before` take turns from now on, behind those
-    /// who do so already.
+    /// Users with a first message below `before` take turns from now on, after the users who
+    /// already do so.
     void advance(std::uint64_t before);
-    /// Those whose turn is next, in their order.
+    /// The users whose turn is next, in order.
     std::vector<std::string> next(std::size_t most) const;
-    /// The user has had a turn, and is the last now.
+    /// The user had a turn, and is now the last one.
     void served(std::string_view user);
 
     std::size_t due() const { return due_count_; }
@@ -57,10 +57,10 @@ private:
 
     boost::unordered_flat_map<std::string_view, std::unique_ptr<Place>, TextHash, std::equal_to<>>
         places_;
-    boost::intrusive::set<Place> waiting_;  ///< by their first messages
+    boost::intrusive::set<Place> waiting_;  ///< in the order of their first messages
     boost::intrusive::list<Place, boost::intrusive::constant_time_size<false>> due_;
     std::size_t due_count_ = 0;
-    std::uint64_t before_ = 0;  ///< what has a smaller number is due
+    std::uint64_t before_ = 0;  ///< messages with smaller numbers are due
 };
 
 }  // namespace pulsegate

@@ -12,19 +12,19 @@
 
 namespace pulsegate {
 
-/// The log of events, of which the newest few hundred MB are kept, and the events that the webhook
-/// does not take. Each row has the sum of all bytes up to it, so that the size of the log is known
-/// from its first and its last row; the last one is never deleted, so that no number is given
-/// twice. `begin`, `finish` and `committed` are called for each transaction, which may fail and be
-/// tried again. More than half of its members are prepared statements.
+/// The log of events, with the newest few hundred MB, and the events that the webhook refuses. Each
+/// row has the sum of all bytes up to it, so the first and the last row show the size of the log.
+/// The last row is never deleted, so that no number is used twice. `begin`, `finish` and
+/// `committed` are called for each transaction, which may fail and be tried again. More than half
+/// of its members are prepared statements.
 class EventTable {
 public:
     EventTable(Database& database, const EventLogSettings& settings);
 
-    /// Before the first transaction.
+    /// Call it before the first transaction.
     void set_max_bytes(std::size_t bytes) { room_ = max_bytes_ = bytes; }
-    /// The disk is short: half of the log goes before anything else has to. False: there is hardly
-    /// anything of it.
+    /// Halves the log, because the disk is nearly full. Returns false if there is hardly anything
+    /// to delete.
     bool halve();
 
     void begin() { next_ = state_; }
@@ -33,15 +33,15 @@ public:
     void put(const PutDeadLetter& put);
     void drop(DropDeadLetters& drop);
     void replay(ReplayDeadLetters& replay);
-    /// Deletes the oldest events that have no room, some thousands at most.
+    /// Deletes the oldest events beyond the limit, some thousands at most.
     void finish();
     void committed();
-    /// Is there more without room than `finish` has deleted?
+    /// Are more events beyond the limit than `finish` has deleted?
     bool is_to_trim() const { return state_.bytes > room_ && state_.first < state_.last; }
 
     EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
-    /// One that is damaged is left out; of those to replay it has no body, so that it can be
-    /// dropped.
+    /// Damaged events are left out. Among events to send again, a damaged one has no body, so that
+    /// it can be dropped.
     std::vector<DeadLetter> dead_letters(EventNumber after, bool to_replay, std::size_t most);
 
     // From any thread.
@@ -61,7 +61,7 @@ private:
     Database& database_;
     const std::uint32_t webhook_kinds_;
     std::size_t max_bytes_;
-    std::size_t room_;  ///< less, while the log is made smaller
+    std::size_t room_;  ///< smaller than the maximum while the log is being halved
     Statement put_;
     Statement read_;
     Statement totals_;
@@ -76,15 +76,15 @@ private:
     Statement count_dead_;
     Statement list_dead_;
 
-    // Of the ledger's thread.
+    // State of the ledger's thread.
     struct State : EventLogState {
         std::uint64_t total = 0;         ///< bytes of all events ever
-        std::uint64_t total_before = 0;  ///< of those that are deleted
+        std::uint64_t total_before = 0;  ///< bytes of the deleted events
     };
     State state_;
     State next_;  ///< after the transaction
 
-    mutable std::mutex mutex_;  ///< of what follows
+    mutable std::mutex mutex_;  ///< guards the next members
     EventLogState shown_;
     std::vector<std::function<void()>> watchers_;
 };

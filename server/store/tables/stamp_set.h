@@ -9,8 +9,8 @@
 
 namespace pulsegate {
 
-/// A sorted set of stamps in 16 bytes: there is one for each owner, and most hold one stamp or
-/// none, which lies where else the array of all would begin.
+/// A sorted set of stamps in 16 bytes. Each owner has one, and most have at most one stamp. A
+/// single stamp is stored in place of the pointer to the array.
 class StampSet {
 public:
     StampSet() = default;
@@ -31,17 +31,17 @@ public:
     std::span<const Stamp> all() const { return {begin(), size_}; }
     bool empty() const { return size_ == 0; }
 
-    /// False if it was there before.
+    /// Returns false if it was there before.
     bool insert(Stamp stamp);
-    /// False if it was not there.
+    /// Returns false if it was not there.
     bool erase(Stamp stamp);
-    /// Erases the first ones.
+    /// Erases the first `count` stamps.
     void erase_first(std::size_t count);
 
 private:
     union Place {
         Stamp one = 0;
-        Stamp* many;  ///< if there is room for more than one
+        Stamp* many;  ///< used if there is room for more than one
     };
 
     const Stamp* begin() const { return room_ > 1 ? place_.many : &place_.one; }

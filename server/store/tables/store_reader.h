@@ -12,13 +12,13 @@
 
 namespace pulsegate {
 
-/// Shows all that is stored but delayed messages to the visitor, and fills the index. Rows that are
-/// damaged are logged and left out. Returns the least owner number that no row mentions. The caller
-/// asks the database for errors. `meanwhile` is called after each thousand rows.
+/// Shows all stored data except delayed messages to the visitor, and fills the index. Damaged rows
+/// are logged and left out. Returns the smallest owner number that no row mentions. The caller must
+/// check the database for errors. `meanwhile` is called after each thousand rows.
 OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
                  const std::function<void()>& meanwhile);
 
-/// Answers single questions. It sees what the open transaction has written.
+/// Answers single questions. It sees the writes of the open transaction.
 class StoreReader {
 public:
     explicit StoreReader(Database& database);

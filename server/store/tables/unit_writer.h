@@ -16,30 +16,30 @@
 
 namespace pulsegate {
 
-/// Writes operations to the tables, within a transaction that the caller has opened. Of the index,
-/// which shows what is committed, it changes nothing: the cursors that the transaction changes are
-/// kept here until it is. It has a prepared statement for each change of a table: hence so many
-/// members.
+/// Writes operations to the tables, in a transaction that the caller has opened. It does not change
+/// the index, which shows the committed state: changed cursors are kept here until the commit. It
+/// has many members because each change of a table has a prepared statement.
 class UnitWriter {
 public:
     UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
                EventTable& events);
 
-    /// A transaction begins, also one that is tried again.
+    /// A transaction begins, possibly again.
     void begin();
 
-    /// Writes what is not `left_out`, in its order; ask the database for errors. Returns the place
-    /// of the last operation that was tried.
+    /// Writes the operations that are not `left_out`, in order. Check the database for errors.
+    /// Returns the index of the last operation that was tried.
     std::size_t write(Unit& unit, const std::vector<std::size_t>& left_out);
 
-    /// Writes the cursors and sums: the transaction ends.
+    /// Writes the cursors and sums at the end of the transaction.
     void finish();
     void committed() {
         delayed_.committed();
         events_.committed();
     }
 
-    /// False: some of their receivers are left, for there may be very many. To be called again.
+    /// Returns false if some receivers are left, because there may be very many. Then call it
+    /// again.
     bool remove_messages(const std::vector<Stamp>& stamps);
     /// Deletes rows of retained messages that were dropped before `stamp`, the oldest first: a few,
     /// and as many bytes as this transaction has dropped. False: some may be left.
@@ -49,7 +49,7 @@ public:
     /// Bytes of bodies and receivers that were written since `begin`.
     std::size_t bytes() const { return bytes_; }
 
-    /// The cursors after the transaction. Nothing: the owner has ended.
+    /// The cursors after the transaction; nothing for an owner that has ended.
     using Cursors = boost::unordered_flat_map<OwnerId, std::optional<Cursor>>;
     Cursors& cursors() { return cursors_; }
 
@@ -109,7 +109,7 @@ private:
     Cursors cursors_;
     std::size_t bytes_ = 0;
     std::size_t dropped_bytes_ = 0;  ///< of rows that only say that a retained message was dropped
-    bool may_have_receivers_ = false;  ///< in rows of their own: they have been needed here
+    bool may_have_receivers_ = false;  ///< in separate rows, if these were ever needed here
 
     Statement receivers_between_;
     Statement add_message_;
@@ -122,7 +122,8 @@ private:
     Statement put_owner_;
     Statement retire_owner_;
     std::vector<std::unique_ptr<Statement>> end_owner_;
-    std::vector<std::unique_ptr<Statement>> end_session_;  ///< what it has besides messages
+    std::vector<std::unique_ptr<Statement>> end_session_;  ///< statements that delete an owner's
+                                                           ///< data besides messages
     Statement put_subscription_;
     Statement owe_retained_;
     Statement drop_subscription_;

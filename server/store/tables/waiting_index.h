@@ -12,8 +12,7 @@
 
 namespace pulsegate {
 
-/// What an owner has done of the messages that were stored for it: all up to a stamp, and some
-/// beyond.
+/// The messages that an owner is done with: all messages up to a stamp, and some later ones.
 struct Cursor {
     Stamp upto = 0;
     std::vector<Stamp> beyond{};  ///< ascending
@@ -21,48 +20,48 @@ struct Cursor {
     bool has_done(Stamp stamp) const;
     void add(const Done& done);
 
-    /// The owner gets a message that it is done with, or that is older than `upto`: of those
-    /// between only `done` are done.
+    /// The owner gets a message that it is done with, or that is older than `upto`. Of the messages
+    /// after it, only `done` remain done.
     void reopen(Stamp stamp, const std::vector<Stamp>& done);
 
     bool operator==(const Cursor&) const = default;
 };
 
-/// Which owner waits for which messages, of what is committed: 32 bytes for each owner and 8 for
-/// each message, and 8 for each owner and message if the owner waits for more than one. It says
-/// which messages nobody waits for any more. It knows no database.
+/// Which owners wait for which committed messages. It takes 32 bytes for each owner and 8 for each
+/// message, and another 8 for each owner and message if the owner waits for more than one. It finds
+/// messages that nobody waits for any more. It knows no database.
 ///
-/// An owner may leave its oldest message undone for ever. What it has done beyond that is kept only
-/// as long as the messages are, for others: without the message nobody asks.
+/// An owner may never finish its oldest message. Later messages that it is done with are remembered
+/// only while the messages exist for other owners.
 class WaitingIndex {
 public:
     void reserve(std::size_t owners) { owners_.reserve(owners); }
-    /// One that was there before stays as it is.
+    /// An existing owner is not changed.
     void add_owner(OwnerId owner, Cursor cursor = {});
     void end_owner(OwnerId owner);
 
     bool is_owner(OwnerId owner) const { return owners_.contains(owner); }
-    /// Is there such an owner, which is not done with the message?
+    /// Does the owner exist, and is it not done with the message?
     bool is_due(OwnerId owner, Stamp stamp) const;
     /// Nothing if there is no such owner.
     std::optional<Cursor> cursor(OwnerId owner) const;
     void set_cursor(OwnerId owner, Cursor cursor);
 
-    /// No owner was ever done with a later message.
+    /// The latest message that any owner was done with.
     Stamp latest_done() const { return latest_done_; }
 
-    /// Receivers that are no owners don't count. What the others are done with, `set_cursor` says
-    /// later.
+    /// Receivers that are not owners don't count. `set_cursor` later sets what the owners are done
+    /// with.
     void add_message(Stamp stamp, const std::vector<Receiver>& receivers);
 
     bool is_waited_for(Stamp stamp) const { return awaited_.contains(stamp); }
 
-    /// Messages to delete. One that has got receivers again since is not.
+    /// Messages to delete. A message that has new receivers since then is not deleted.
     const std::vector<Stamp>& dead() const { return dead_; }
-    /// The first ones are deleted.
+    /// The first `count` messages are deleted.
     void forget_dead(std::size_t count);
 
-    /// How many owners and messages its tables have room for.
+    /// The number of owners and messages that its tables have room for.
     std::size_t room() const;
 
 private:
@@ -73,7 +72,8 @@ private:
     static constexpr std::size_t least_room = 64;
     struct Beyond {
         std::vector<Stamp> stamps{};
-        std::size_t room = least_room;  ///< beyond it those of deleted messages are forgotten
+        std::size_t room = least_room;  ///< beyond this size, stamps of deleted messages are
+                                        ///< removed
     };
 
     const std::vector<Stamp>& beyond(OwnerId owner) const;
@@ -88,10 +88,10 @@ private:
     boost::unordered_flat_map<OwnerId, Owner> owners_;
     boost::unordered_flat_map<OwnerId, Beyond> beyond_;  ///< of cursors; few have any
     boost::unordered_flat_set<Stamp> awaited_;
-    /// How many owners but one wait for a message, of those that several wait for.
+    /// For messages that several owners wait for: the number of further owners.
     boost::unordered_flat_map<Stamp, std::uint32_t> further_;
     std::vector<Stamp> dead_;
-    boost::unordered_flat_set<Stamp> undeleted_;  ///< those in `dead_`
+    boost::unordered_flat_set<Stamp> undeleted_;  ///< the messages in `dead_`
     Stamp latest_done_ = 0;
 };
 
