@@ -12,7 +12,7 @@
 
 namespace pulsegate {
 
-// The functions of pg1.lua, but for those that change rows. All throw RedisError.
+// The functions of pg1.lua, except the functions that change rows. All throw RedisError.
 
 /// A node's row in `{pg}:nodes`.
 struct NodeRow {
@@ -29,16 +29,16 @@ struct Poll {
     const NodeRow& node(const std::string& incarnation) const;
 };
 
-/// What a node that joins has to know, and to say.
+/// The data that a joining node needs and states.
 struct Joining {
-    std::string birth{};  ///< if there is no data set yet
+    std::string birth{};  ///< the birth to use if there is no data set yet
     std::string incarnation{};
     NodeRow row{};
-    std::vector<std::string> dead{};  ///< incarnations of the same name
+    std::vector<std::string> dead{};  ///< dead incarnations of the same name
 };
 struct Joined {
-    std::string trouble{};  ///< why not; "": it has
-    std::string twin{};     ///< an incarnation that beats, and has the same name
+    std::string trouble{};  ///< why the node has not joined; "": it has
+    std::string twin{};     ///< a living incarnation with the same name
     std::string birth{}, partitions{}, format{};
 };
 
@@ -46,24 +46,24 @@ class ClusterCalls {
 public:
     using Deadline = RedisConnection::Clock::time_point;
 
-    static constexpr std::string_view format = "1";  ///< of rows
+    static constexpr std::string_view format = "1";  ///< format of rows
 
     ClusterCalls(RedisConnection& redis, Deadline deadline) : redis_(redis), deadline_(deadline) {}
 
-    /// All nodes, without a beat.
+    /// Reads all nodes, without a heartbeat.
     Poll poll();
     Poll beat(const std::string& birth, const Beat& own, const NodeRow& row, bool may_be_missing);
     Joined join(const Joining& joining);
-    /// False: it lives.
+    /// Returns false if the victim is alive.
     bool condemn(const std::string& judge, const Beat& victim);
     std::vector<Token> tokens();
-    /// `epochs[p]`: the new ones.
+    /// `epochs[p]` are the new epochs.
     RowStore::Result claim(const std::string& owner, const std::vector<Token>& seen,
                            const std::vector<std::uint64_t>& epochs);
     RowStore::Result leave(const std::string& incarnation,
                            const std::vector<std::uint64_t>& epochs);
     std::string birth();
-    /// The keys of all hashes of rows.
+    /// The keys of all hashes format of rows.
     std::vector<std::string> row_hashes();
 
     RedisReply call(const std::vector<std::string_view>& words);
@@ -73,7 +73,7 @@ private:
     const Deadline deadline_;
 };
 
-/// What Redis says to a function that changes something.
+/// The result of Redis for a function that makes changes.
 RowStore::Result result_of(const RedisReply& reply);
 
 }  // namespace pulsegate

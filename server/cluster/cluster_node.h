@@ -19,8 +19,8 @@
 
 namespace pulsegate {
 
-/// This node among the others: it joins, beats, and judges who is dead. Calls to Redis throw
-/// RedisError.
+/// This node among the others: it joins, sends heartbeats, and judges which nodes are dead. Calls
+/// to Redis throw RedisError.
 class ClusterNode {
 public:
     using Deadline = ClusterCalls::Deadline;
@@ -33,31 +33,33 @@ public:
 
     explicit ClusterNode(Place place) : place_(std::move(place)) {}
 
-    /// Any thread, also before the node has joined.
+    /// Any thread may call it, also before the node has joined.
     LinkHello hello() const;
 
-    /// Begins a new life. Throws std::runtime_error, if another node of this name lives, or if the
-    /// data is not for this version.
+    /// Begins a new incarnation. Throws std::runtime_error if another node with this name is alive,
+    /// or if the data is not for this version.
     void join(RedisConnection& redis, Deadline deadline, NodeLink& link);
 
     const std::string& incarnation() const { return own_.incarnation; }
     const std::string& birth() const { return birth_; }
-    /// A little early, or a caller with the same pace would miss every second one.
+    /// It is due a little early. Otherwise a caller with the same pace would miss every second
+    /// heartbeat.
     bool is_beat_due() const { return monotonic_now() >= next_beat_ - place_.pace.beat / 4; }
 
-    /// Redis has another run than at the last beat: what it says may be old.
+    /// Redis has a different run than at the last heartbeat, so its data may be old.
     void begin_run();
-    /// Beats, and hears the others. `is_new_run`: fenced, if it was silent for too long before.
+    /// Sends a heartbeat, and reads those of the others. With `is_new_run`, the result is fenced if
+    /// this node was silent for too long before.
     RowStore::Result beat(RedisConnection& redis, Deadline deadline, bool is_new_run,
                           bool is_owner);
     void renew(ServingLease& lease) const;
 
-    /// Has nodes condemned that are dead, and has the link asked those that may be.
+    /// Condemns dead nodes, and makes the link ask nodes that may be dead.
     void judge(RedisConnection& redis, Deadline deadline, NodeLink& link);
-    /// Redis does not answer: the link asks all.
+    /// Redis does not answer: makes the link ask all nodes.
     void ask_all(NodeLink& link) const;
 
-    /// May it claim all partitions now? Their tokens are of the last beat.
+    /// May it claim all partitions now? `tokens` are their tokens at the last heartbeat.
     bool may_claim(const std::vector<Token>& tokens);
 
     std::vector<ClusterView::Node> view() const;
@@ -70,13 +72,13 @@ private:
     std::set<std::string> addresses(Millis standstill) const;
 
     const Place place_;
-    std::string address_;  ///< of its link
-    Beat own_;             ///< as it was last told to Redis
+    std::string address_;  ///< address of its link
+    Beat own_;             ///< the last heartbeat that Redis got
     std::string birth_;
     std::optional<Judge> judge_;
-    Poll poll_;  ///< the last one
+    Poll poll_;  ///< the last poll
     Millis next_beat_ = 0;
-    Millis sent_ = 0;  ///< the last beat that was answered, by `boot_now`
+    Millis sent_ = 0;  ///< when the last answered heartbeat was sent, by `boot_now`
     std::optional<Millis> claimable_since_;
     std::atomic<Millis> answered_{0};  ///< by `boot_now`
     std::atomic<bool> may_condemn_soon_{false};

@@ -6,11 +6,11 @@
 
 namespace pulsegate {
 
-/// pg1.lua.
+/// The text of pg1.lua.
 extern const std::string_view cluster_functions;
 
-/// Loads pg1.lua, unless this Redis has it, or a later version of it. Throws RedisError, or
-/// std::runtime_error with the cure.
+/// Loads pg1.lua, unless this Redis has it or a later version. Throws RedisError, or
+/// std::runtime_error with the remedy.
 void load_functions(RedisConnection& redis, RedisConnection::Clock::time_point deadline);
 
 }  // namespace pulsegate

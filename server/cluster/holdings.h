@@ -11,8 +11,8 @@
 
 namespace pulsegate {
 
-/// The partitions that this node owns, by their tokens, and its writing there. A token counts on
-/// the connection on which it was confirmed. All calls throw RedisError.
+/// The partitions that this node owns, with their tokens, and the node's writes there. A token is
+/// valid only on the connection on which it was confirmed. All calls throw RedisError.
 class Holdings {
 public:
     using Deadline = RedisConnection::Clock::time_point;
@@ -20,18 +20,18 @@ public:
     explicit Holdings(unsigned replicas) : replicas_(replicas) {}
 
     bool is_owner() const { return !epochs_.empty(); }
-    /// By partition; empty: it owns none.
+    /// The epochs by partition; empty: it owns none.
     const std::vector<std::uint64_t>& epochs() const { return epochs_; }
-    /// What a token says behind the epoch.
+    /// The part of a token after the epoch.
     std::string owner() const;
 
-    /// A new life begins, which owns nothing.
+    /// A new incarnation begins, which owns nothing.
     void begin(std::string incarnation);
     void take(std::vector<std::uint64_t> epochs) { epochs_ = std::move(epochs); }
 
-    /// A connection is there on which no token counts yet.
+    /// There is a new connection, on which no token is valid yet.
     void begin_connection() { ++connection_; }
-    /// Shows all tokens; on a new run of Redis, with what it may have lost.
+    /// Confirms all tokens; on a new run of Redis, with the changes that Redis may have lost.
     RowStore::Result confirm(RedisConnection& redis, Deadline deadline, bool is_new_run);
 
     RowStore::Result write(RedisConnection& redis, Deadline deadline,

@@ -15,55 +15,56 @@
 
 namespace pulsegate {
 
-/// This node's part in a cluster that has its data in one Redis: it beats, judges the others,
-/// claims all partitions or stands by, and writes the rows of what it owns. Redis compares the
-/// token of each write. README.md says why no other node's rows can be harmed. One thread uses it,
-/// unless a comment says otherwise.
+/// This node's part in a cluster with its data in one Redis: it sends heartbeats, judges the other
+/// nodes, claims all partitions or stands by, and writes the rows of its partitions. Redis compares
+/// the token of each write. README.md says why no node can damage another node's rows. One thread
+/// uses it, unless a comment says otherwise.
 class Membership : public RowStore {
 public:
     struct Options {
         RedisTarget redis{};
         std::string node_name{};
         LinkSettings link{};
-        std::string version{};  ///< of the program, for people
+        std::string version{};  ///< version of the program, for people
         std::chrono::milliseconds lease{8000};
         std::chrono::milliseconds beat{1000};
         RedisDurability durability = RedisDurability::always;
-        unsigned replicas = 0;  ///< that must have a unit before it counts as written
-        /// Does this process do its work? While it does not, the node does not beat.
+        unsigned replicas = 0;  ///< replicas that must have a unit before it counts as written
+        /// Does this process work? While it does not, the node sends no heartbeat.
         std::function<bool()> is_well{};
     };
 
-    /// Listens on the link, connects, checks what Redis promises, loads the functions, and joins.
-    /// Throws std::runtime_error with the cure.
+    /// Listens on the link, connects, checks the durability of Redis, loads the functions, and
+    /// joins. Throws std::runtime_error with the remedy.
     explicit Membership(Options options);
     ~Membership() override;
     Membership(const Membership&) = delete;
     Membership& operator=(const Membership&) = delete;
 
-    /// Stands by until this node owns all partitions: true. False when `give_up`, which is asked
-    /// some times a second, says so.
+    /// Stands by until this node owns all partitions, then returns true. Returns false if `give_up`
+    /// returns true; it is called several times a second.
     bool await_ownership(const std::function<bool()>& give_up);
 
-    /// Some rows perhaps twice.
+    /// It may visit some rows twice.
     void read_rows(const Visit& visit) override;
 
-    /// One call of Redis (a quarter of a million rows at most; more go in several). Waits for a
-    /// second at most when Redis is away. After `away` Redis may have the changes all the same; who
-    /// does not hand them in again must write the rows of these keys as they are.
+    /// Makes one call of Redis for up to a quarter of a million rows, and several calls for more.
+    /// Waits at most a second if Redis is away. After `away`, Redis may have the changes
+    /// nevertheless. A caller that does not repeat them must write the present rows of these keys.
     Result write(const std::vector<RowChange>& changes, bool may_overfill) override;
 
     Result rewrite(const std::vector<RowChange>& rows) override;
 
-    /// Beats, and judges.
+    /// Sends a heartbeat, and judges.
     Result look() override;
 
     void leave() override;
 
-    /// Is it sure that no other node serves these partitions? Any thread, and cheap.
+    /// Is it sure that no other node serves these partitions? It is cheap, and any thread may call
+    /// it.
     bool may_serve() const;
 
-    /// Any thread.
+    /// Any thread may call it.
     ClusterView view() const;
 
 private:

@@ -11,8 +11,9 @@
 
 namespace pulsegate {
 
-/// What Redis has taken in the last ten seconds: a failover may lose it, and then its owner writes
-/// it again. At most 64 MB; then the oldest go, which is counted.
+/// The changes that Redis has accepted in the last ten seconds. A failover may lose them, and then
+/// their owner writes them again. It keeps at most 64 MB; beyond that, it drops and counts the
+/// oldest changes.
 class RecentUnits {
 public:
     static constexpr Millis kept_for = 10'000;
@@ -21,15 +22,16 @@ public:
 
     void add(Millis now, std::vector<RowChange> changes);
 
-    /// Redis has answered: what is older is safe.
+    /// Redis has answered, so older changes are safe.
     void keep(Millis now);
 
-    /// A new run of Redis has all of it again, and may lose it again.
+    /// A new run of Redis has all changes again, and may lose them again.
     void renew(Millis now);
 
     void clear();
 
-    /// The last change of each row, by partition: rows that are set again end as they were.
+    /// The last change of each row, by partition. If rows are set again, they end with the right
+    /// values.
     std::map<Partition, std::vector<const RowChange*>> tail() const;
 
     std::size_t bytes() const { return bytes_; }

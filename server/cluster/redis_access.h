@@ -12,27 +12,28 @@
 
 namespace pulsegate {
 
-/// The way to Redis: one connection, which is made anew when it has broken.
+/// The access to Redis: one connection, which is replaced when it is broken.
 class RedisAccess {
 public:
     using Deadline = RedisConnection::Clock::time_point;
 
     RedisAccess(RedisTarget target, RedisTerms terms) : target_(std::move(target)), terms_(terms) {}
 
-    /// A connection to a Redis that promises enough and has our functions. If several say that they
-    /// are primaries, as after a failover, it is the one of the last connection, or else the first
-    /// that has the data set `birth`. Throws std::runtime_error.
+    /// Connects to a Redis with enough durability, and loads the functions. If several servers say
+    /// that they are the primary, as after a failover, it chooses the one of the last connection,
+    /// or else the first one with the data set `birth`. Throws std::runtime_error.
     void connect(Deadline deadline, const std::string& birth);
     void drop(const std::string& why);
-    /// The connection stands, but Redis does not do what it should.
+    /// The connection works, but Redis does not behave as required.
     void note_trouble(const std::string& why);
 
     bool is_connected() const { return connection_ != nullptr; }
     RedisConnection& connection() { return *connection_; }
 
-    /// It has answered.
+    /// Redis has answered.
     void note_answer();
-    /// What is known of it, for people; `look_closer` asks it. Throws RedisError.
+    /// The known facts about Redis, for people; `look_closer` asks Redis for them. Throws
+    /// RedisError.
     void look_closer(Deadline deadline);
     ClusterView::Redis view() const;
     std::uint64_t reconnects() const { return connects_ == 0 ? 0 : connects_ - 1; }

@@ -17,14 +17,14 @@ namespace pulsegate {
 /// `{p17}:token`, or the hash of a table.
 std::string partition_key(Partition partition, std::string_view name);
 
-/// The other way round. Nothing: it is not one.
+/// The reverse. Nothing if it is not such a key.
 std::optional<std::pair<Partition, std::string>> parse_partition_key(std::string_view key);
 
 /// The words of a call of pg1.lua that changes rows: FCALL, the function, its keys (tokens first,
-/// then hashes) and its arguments. The changes are lent; each row is changed once at most.
+/// then hashes) and its arguments. The changes are borrowed; each row may be changed only once.
 class RowCall {
 public:
-    /// `pg1_unit` or `pg1_clear`: token(partition) is what Redis must have there.
+    /// `pg1_unit` or `pg1_clear`: token(partition) is the token that Redis must have there.
     RowCall(std::string_view function, std::span<const RowChange> changes,
             const std::function<std::string(Partition)>& token);
 
@@ -47,7 +47,7 @@ private:
                   std::vector<std::string_view>& arguments);
     std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
 
-    std::deque<std::string> texts_;  ///< which the words point to
+    std::deque<std::string> texts_;  ///< texts that the words point to
     std::vector<std::string_view> words_;
 };
 

@@ -14,14 +14,14 @@ namespace pulsegate {
 /// one owner among the nodes.
 using Partition = std::uint8_t;
 inline constexpr Partition partitions = 128;
-/// Of rows that concern all nodes. They are written by the owner of partition 0.
+/// The partition of rows that concern all nodes. The owner of partition 0 writes them.
 inline constexpr Partition global_partition = partitions;
 
 inline Partition partition_of(std::string_view name) {
     return static_cast<Partition>(stable_hash(name) % partitions);
 }
 
-/// The place of a row: the field of a hash, of which there is one for each table and partition.
+/// The place of a row: the field of a hash. There is one hash for each table and partition.
 struct RowKey {
     Partition partition = 0;
     std::string table{};

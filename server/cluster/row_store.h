@@ -10,15 +10,15 @@
 
 namespace pulsegate {
 
-/// Where rows outlive the process, away from it. One thread uses it.
+/// A store of rows outside the process. One thread uses it.
 class RowStore {
 public:
     enum class Answer : std::uint8_t {
-        done,     ///< it has all of it
-        away,     ///< no answer: it may have all of it or nothing
-        full,     ///< it takes nothing that makes it grow
-        fenced,   ///< the rows belong to another node now, for good
-        emptied,  ///< it has lost all rows: `rewrite`
+        done,     ///< it has all changes
+        away,     ///< no answer: it may have all changes or none
+        full,     ///< it accepts no data that makes it grow
+        fenced,   ///< the rows now belong to another node, permanently
+        emptied,  ///< it has lost all rows: call `rewrite`
     };
     struct Result {
         Answer answer = Answer::done;
@@ -31,17 +31,18 @@ public:
     /// Visits all rows. Throws std::runtime_error.
     virtual void read_rows(const Visit& visit) = 0;
 
-    /// Makes all of the changes or none of them; each row is changed once at most. `may_overfill`:
-    /// also if the store is full.
+    /// Makes all changes or none of them. Each row may be changed only once. `may_overfill`: also
+    /// if the store is full.
     virtual Result write(const std::vector<RowChange>& changes, bool may_overfill) = 0;
 
-    /// Takes all rows anew, of a store that was emptied: some at a time, and at last none.
+    /// Fills an emptied store again with all rows: several rows per call, and no rows in the last
+    /// call.
     virtual Result rewrite(const std::vector<RowChange>& rows) = 0;
 
-    /// Once a second: is all well?
+    /// Call it once a second: checks the state.
     virtual Result look() = 0;
 
-    /// In order, with all that was written: another node may go on.
+    /// Leaves in order, with everything written: another node may continue.
     virtual void leave() = 0;
 };
 

@@ -12,14 +12,14 @@
 
 namespace pulsegate {
 
-/// How long this node may serve what it owns. An answered beat gives it a lease. When Redis is
-/// away, it goes on as long as each other node says over its link that it has no Redis either, or
-/// its process is gone: then nobody can have claimed anything.
+/// How long this node may serve its partitions. An answered heartbeat gives it a lease. When Redis
+/// is away, the lease continues as long as each other node says over its link that it has no Redis
+/// either, or its process is gone: then no node can have claimed anything.
 ///
-/// A process that was stopped must not take its own silence for that of Redis, nor does it know
-/// whether a node has joined meanwhile. So a lease goes on only if Redis was known to be away
-/// before the lease ended, and if this is asked soon after that end. It counts the time in which
-/// the machine sleeps, too. Any thread.
+/// A stopped process must not mistake its own silence for the silence of Redis, and does not know
+/// whether a node has joined meanwhile. So a lease continues only if Redis was known to be away
+/// before the lease ended, and if this is asked soon after that end. The time while the machine is
+/// suspended counts, too. Any thread may use it.
 class ServingLease {
 public:
     struct Other {
@@ -27,16 +27,16 @@ public:
         std::string address;
     };
 
-    /// `link` must outlive it, and watch the others while Redis is away.
+    /// `link` must outlive it, and must watch the other nodes while Redis is away.
     ServingLease(const NodeLink& link, Pace pace) : link_(link), pace_(pace) {}
 
-    /// A beat that was sent then was answered, and these are the other nodes that live.
+    /// A heartbeat that was sent at `sent` was answered; `others` are the other living nodes.
     void renew(Millis sent, std::vector<Other> others);
 
     /// Redis has just failed to answer.
     void note_away();
 
-    /// For good.
+    /// Ends the lease permanently.
     void end() { is_ended_ = true; }
 
     bool holds() const;

@@ -11,58 +11,59 @@
 
 namespace pulsegate {
 
-/// What the two processes of an upgrade say to each other, in the order in which it comes;
-/// docs/upgrade.md has the steps. The numbers are part of the format.
+/// The messages between the two processes of an upgrade, in order; docs/upgrade.md has the steps.
+/// The numbers are part of the format.
 enum class HandoverStep : std::uint32_t {
     hello = 1,      ///< new to old, JSON: its version and formats
-    refused = 2,    ///< new to old: why it can't go on
+    refused = 2,    ///< new to old: why it can't continue
     lock = 3,       ///< old to new, with the lock of the data folder: the store is closed
-    listener = 4,   ///< old to new, with a listening socket: the URL that it was asked for by
-    listeners = 5,  ///< old to new: those were all
+    listener = 4,   ///< old to new, with a listening socket: its URL in the settings
+    listeners = 5,  ///< old to new: there are no more
     client = 6,     ///< old to new, with its socket: the client's state
-    clients = 7,    ///< old to new: those were all
+    clients = 7,    ///< old to new: there are no more
     ready = 8,      ///< new to old, JSON: how many clients it has
     go = 9,         ///< old to new, JSON: serve
-    serving = 10,   ///< new to old, before it does anything
+    serving = 10,   ///< new to old, before it does anything else
     gateway = 11,   ///< old to new, before the listeners: what it has in memory only
     history = 12,   ///< old to new, before the clients: some events of users
 };
 
-/// The exit status that has a supervisor start the gateway.
+/// The exit status that makes a supervisor start the gateway again.
 inline constexpr int start_again = 3;
 
-/// An upgrade that can't go on, and why.
+/// An upgrade can't continue, for this reason.
 class HandoverError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// The other process has closed its end, by dying, most likely.
+/// The other process has closed its end, probably because it died.
 class OtherEnded : public HandoverError {
     using HandoverError::HandoverError;
 };
 
-/// One end of a Unix socket pair between the two processes of an upgrade. It passes messages, and
-/// a descriptor with each if asked to. It blocks its thread, until a deadline. The caller wipes
-/// what is secret in what it has sent or received.
+/// One end of a Unix socket pair between the two processes of an upgrade. It passes messages, each
+/// with an optional descriptor. It blocks its thread until a deadline. The caller must wipe secrets
+/// in messages that it has sent or received.
 class HandoverChannel {
 public:
     using Deadline = std::chrono::steady_clock::time_point;
 
     explicit HandoverChannel(UniqueFd socket) : socket_(std::move(socket)) {}
-    /// Both ends; they are closed when another program is executed. Throws HandoverError.
+    /// Makes both ends. They are closed when another program is executed. Throws HandoverError.
     static std::pair<HandoverChannel, UniqueFd> make_pair();
 
     struct Message {
         HandoverStep step{};
         std::string body{};
-        UniqueFd descriptor{};  ///< empty if none came along
+        UniqueFd descriptor{};  ///< empty if there was none
     };
 
-    /// `descriptor` stays the caller's; -1: none. Throws HandoverError.
+    /// The caller keeps `descriptor`; -1: none. Throws HandoverError.
     void send(HandoverStep step, std::string_view body, Deadline deadline, int descriptor = -1);
     /// Throws HandoverError.
     Message receive(Deadline deadline);
-    /// The next message, which must be this one: a refusal, or another one, is a HandoverError.
+    /// Receives the next message, which must be this step. A refusal or another step is a
+    /// HandoverError.
     Message expect(HandoverStep step, Deadline deadline);
 
     int descriptor() const { return socket_.get(); }

@@ -13,14 +13,14 @@ class LineWriter;
 class Shard;
 class Webhook;
 
-/// What an upgrade stops, passes on, and starts again. It owns none of it.
+/// The parts that an upgrade stops, passes on, and starts again. It owns none of them.
 struct GatewayPieces {
     std::vector<Shard*> shards;
     Admin& admin;
     DataStore& store;
     Webhook* webhook;    ///< null: there is none
     LineWriter* events;  ///< null if there is no file of events
-    /// Those that listen, each with the URL by which it was asked for.
+    /// The listening sockets, each with its URL in the settings.
     std::vector<std::pair<std::string, int>> sockets;
     /// Returns a GatewayRecord as bytes, when all stand still. They hold secrets.
     std::function<std::string()> describe;

@@ -9,7 +9,7 @@
 
 namespace pulsegate {
 
-/// What a server goes on with that another process has had.
+/// The parts that a server takes over from another process.
 struct Inheritance {
     UniqueFd lock{};  ///< of the data folder, see FolderLock
     std::vector<PassedSocket> sockets{};

@@ -8,19 +8,19 @@
 
 namespace pulsegate {
 
-/// Has all parts of a serving gateway stand still, so that another process can go on with what they
-/// have: nothing is read, accepted, sent or stored, and nothing is under way. They go on when this
-/// object ends, as if nothing had been.
+/// Stops all parts of a serving gateway, so that another process can continue with their state:
+/// nothing is read, accepted, sent or stored, and no operation is in progress. When this object
+/// ends, the parts continue as if nothing had happened.
 class Standstill {
 public:
-    /// Returns when all stand still. Throws HandoverError if that takes too long, or if the store
-    /// is in trouble; then they go on.
+    /// Returns when all parts have stopped. Throws HandoverError if that takes too long, or if the
+    /// store is in trouble; then the parts continue.
     Standstill(const GatewayPieces& gateway, HandoverChannel::Deadline deadline);
     ~Standstill();
     Standstill(const Standstill&) = delete;
     Standstill& operator=(const Standstill&) = delete;
 
-    /// Closes the store in order. Returns its folder's lock for the process that goes on with it.
+    /// Closes the store in order. Returns the folder's lock for the process that continues with it.
     /// Throws HandoverError.
     int close_store();
 

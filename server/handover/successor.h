@@ -9,8 +9,8 @@
 
 namespace pulsegate {
 
-/// The process that is to take over, as the old one sees it: another program, started with the same
-/// arguments. It ends with this object at the latest.
+/// The new process, as the old one sees it: another program, started with the same arguments. It
+/// ends with this object at the latest.
 class Successor {
 public:
     /// Starts the program. `arguments` ends with a null pointer. Throws HandoverError.
@@ -22,7 +22,7 @@ public:
     HandoverChannel& channel() { return channel_; }
     pid_t process() const { return process_; }
 
-    /// Kills it if it is still there, and waits for that.
+    /// Kills the process if it still exists, and waits for its end.
     void end();
 
 private:
@@ -30,8 +30,7 @@ private:
     pid_t process_ = -1;
 };
 
-/// In the environment of the process that is to take over: the descriptor of its end of the
-/// channel.
+/// An environment variable of the new process: the descriptor of its end of the channel.
 inline constexpr const char* handover_variable = "PULSEGATE_HANDOVER";
 
 }  // namespace pulsegate

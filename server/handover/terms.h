@@ -9,10 +9,10 @@
 
 namespace pulsegate {
 
-// The bodies of the messages between the two processes, as JSON: members that a program does not
-// know are ignored, and those that another one did not send have their defaults.
+// The bodies of the messages between the two processes, as JSON. Unknown members are ignored, and
+// missing members have their defaults.
 
-/// What the new process says first.
+/// The first message of the new process.
 struct UpgradeHello {
     std::string version{};
     int state = 0;         ///< the format of a client's state that it writes
@@ -23,19 +23,21 @@ struct UpgradeHello {
 UpgradeHello own_hello();
 std::string encode(const UpgradeHello& hello);
 UpgradeHello decode_hello(std::string_view text);
-/// Why it can't take over from this process; "": it can.
+/// Why the new process can't take over from this one; "": it can.
 std::string objection(const UpgradeHello& hello);
 
-/// What it says when it has everything.
+/// Its message when it has everything.
 struct Ready {
     std::uint64_t adopted = 0;
     std::uint64_t refused = 0;
-    bool divides_rooms = false;  ///< the way back ends with "go"; see DataStore
+    bool divides_rooms = false;  ///< the old process can't take over again after "go"; see
+                                 ///< DataStore
 };
 std::string encode(const Ready& ready);
 Ready decode_ready(std::string_view text);
 
-/// What the old one says last: how the upgrade has gone so far, and since when nobody serves.
+/// The last message of the old process: how the upgrade went so far, and since when no process
+/// serves.
 struct Go {
     UpgradeOutcome outcome{};
     std::chrono::steady_clock::time_point since{};  ///< the same clock in all processes

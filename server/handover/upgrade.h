@@ -5,9 +5,10 @@
 
 namespace pulsegate {
 
-/// Has another program take over from this process, with all clients; docs/upgrade.md has the
-/// steps. If it does, this process ends. Returns if this one goes on as before: the upgrade was
-/// rehearsed or has failed. On the main thread. `arguments` are those of this process.
+/// Lets another program take over from this process, with all clients; docs/upgrade.md has the
+/// steps. If it succeeds, this process ends. It returns only if this process continues as before:
+/// the upgrade was rehearsed or has failed. Call it on the main thread. `arguments` are the
+/// arguments of this process.
 UpgradeOutcome upgrade(const GatewayPieces& gateway, const UpgradeOrder& order, char** arguments);
 
 }  // namespace pulsegate

@@ -16,11 +16,11 @@ namespace pulsegate {
 /// filters, readable from every thread. It has false positives, but no false negatives: a filter is
 /// added before its SUBACK is sent.
 ///
-/// A filter without wildcards is counted by its text, one with wildcards by its first level, and
-/// filters that begin with a wildcard together.
+/// A filter without wildcards is counted by its text, and a filter with wildcards by its first
+/// level. All filters that begin with a wildcard are counted together.
 class Interest {
 public:
-    /// Which of its tables a filter is counted in.
+    /// The number of the table that a filter is counted in.
     using Table = std::uint8_t;
 
     Interest() = default;
@@ -28,8 +28,8 @@ public:
     Interest(const Interest&) = delete;
     Interest& operator=(const Interest&) = delete;
 
-    /// Call it once for each filter that has subscribers, or will have. From any thread: a
-    /// subscription in the shard's mailbox counts already.
+    /// Call it once for each filter that has or will have subscribers. Any thread may call it,
+    /// because a subscription in the shard's mailbox counts already.
     [[nodiscard]] Table add(std::string_view filter);
     /// `table` is what `add` returned.
     void remove(std::string_view filter, Table table);
@@ -50,15 +50,15 @@ public:
 
 private:
     /// Counts are raised before the SUBACK is sent, so a client that publishes after a SUBACK finds
-    /// the subscriber. A cell of a table counts the few filters that share it; should they ever be
-    /// 255, it has lost count and stays there.
+    /// the subscriber. A cell counts the few filters that share it. If it ever reaches 255, it
+    /// stays there.
     using Cell = std::atomic<std::uint8_t>;
     using LevelCell = std::atomic<std::uint32_t>;
 
-    /// With more filters, further ones go into larger tables, so that two topics of five at most
-    /// wake the shard in vain; with few, little memory is touched.
+    /// With more filters, further ones go into larger tables, so that at most two of five topics
+    /// wake the shard without need. With few filters, little memory is accessed.
     static constexpr std::size_t cells_of[] = {1 << 15, 1 << 18, 1 << 21, 1 << 23, 1 << 25};
-    /// So many filters are there when a table takes no more.
+    /// The number of filters from which a table takes no more.
     static constexpr std::size_t filters_of[] = {6000, 20'000, 250'000, 1'250'000, SIZE_MAX};
     static constexpr std::size_t tables = std::size(cells_of);
     static constexpr std::size_t level_cells = 1 << 14;

@@ -19,57 +19,57 @@
 
 namespace pulsegate {
 
-/// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Each shard has a Retained of its
-/// own, with references to the same messages, so that a subscription is answered without other
-/// shards. Two messages to one topic may reach shards in different order: the one with the later
-/// stamp wins. Whether there is room is asked on the publisher's shard only, for all of them
-/// together, so that all shards keep the same.
+/// The retained messages (MQTT 5.0, 3.3.1.3), one for each topic. Each shard has its own Retained
+/// with references to the same messages, so that it can answer a subscription without other shards.
+/// Two messages to one topic may reach shards in different order: the one with the later stamp
+/// wins. Only the publisher's shard checks whether there is room, for all shards together, so that
+/// all shards keep the same messages.
 class Retained {
 public:
     using Limits = RetainedSeats::Limits;
 
-    /// `seats` are those of all shards.
+    /// `seats` are shared by all shards.
     explicit Retained(const Limits& limits,
                       std::shared_ptr<RetainedSeats> seats = std::make_shared<RetainedSeats>())
         : seats_(std::move(seats)), limits_(limits) {}
 
-    /// Other limits from now on; what is more than them stays.
+    /// Applies other limits from now on. Messages beyond them stay.
     void use(const Limits& limits) { limits_ = limits; }
 
-    /// `expired` is called with each message that is forgotten because it has expired.
+    /// `expired` is called for each message that is removed because it has expired.
     using Expired = std::function<void(const Message&)>;
     void tell_expired(Expired expired) { expired_ = std::move(expired); }
 
-    /// Takes room for this message, in place of the topic's present one, if the limits leave any.
-    /// If not, messages that have expired are forgotten first.
+    /// Takes room for this message, in place of the topic's present one, if the limits allow it. If
+    /// not, expired messages are removed first.
     [[nodiscard]] bool fits(Message& message, Millis now);
 
-    /// Of the topic's message; 0: it has none.
+    /// The cost of the topic's message; 0: it has none.
     [[nodiscard]] std::size_t cost_of(std::string_view topic) const {
         const auto found = topics_.find(topic);
         const bool has_one = found != topics_.end() && !found->second->payload.empty();
         return has_one ? found->second->cost() : 0;
     }
 
-    /// Replaces the topic's message; one without a payload, or that is `not_kept`, deletes it.
+    /// Replaces the topic's message. A message without a payload, or that is `not_kept`, deletes
+    /// it.
     void keep(const MessageRef& message, Millis now);
 
-    /// Visits the messages that a filter selects, in the order of their topics, beginning after the
-    /// topic `after` ("": at the beginning). `visit(const MessageRef&)` returns false to stop.
-    /// Examines at most `most` topics, and subtracts those that it examined; it skips all that
-    /// have a level in common which the filter does not select. Returns the topic to continue
-    /// after, or "" at the end.
+    /// Visits the messages that match a filter, in the order of their topics, after the topic
+    /// `after` ("": from the beginning). `visit(const MessageRef&)` returns false to stop. Examines
+    /// at most `most` topics, and subtracts the number of examined topics from it. Skips topics
+    /// below a level that does not match. Returns the topic to continue after, or "" at the end.
     template <class Visit>
     std::string visit(std::string_view filter, std::string_view after, std::size_t& most,
                       Millis now, Visit visit) const;
 
-    /// False only if the filter selects no message. It is false for almost every filter of an
+    /// False only if no message matches the filter. It is false for almost every filter of an
     /// inbox, and saves the search.
     [[nodiscard]] bool may_have(std::string_view filter) const {
         return messages_ > 0 && (has_wildcard(filter) || topics_.contains(filter));
     }
 
-    /// What `erase` deletes, and how far it has come.
+    /// The messages that `erase` deletes, and its progress.
     struct Erasure {
         std::string filter;
         std::optional<std::uint64_t> sender;  ///< Message::sender; nothing: of all users
@@ -79,12 +79,12 @@ public:
         bool done = false;
     };
 
-    /// Deletes messages, a page of them, and calls `erased` with the topic of each; to be called
-    /// until `done`.
+    /// Deletes a page of messages, and calls `erased` with the topic of each. Call it until `done`.
     void erase(Erasure& erasure, Millis now,
                const std::function<void(std::string_view)>& erased = {});
 
-    /// Once a second: forgets messages that have expired, at most some more than a sixtieth of all.
+    /// Call it once a second: removes expired messages, at most slightly more than a sixtieth of
+    /// all messages.
     void forget_some(Millis now);
 
     std::size_t messages() const { return messages_; }
@@ -110,7 +110,7 @@ private:
 
     const std::shared_ptr<RetainedSeats> seats_;
     Limits limits_;
-    /// What will expire, in that order.
+    /// The messages that will expire, in the order of expiry.
     struct Expiry {
         Millis expires;
         Topics::iterator entry;
@@ -126,7 +126,7 @@ private:
     Expired expired_;
     std::size_t messages_ = 0;
     std::size_t bytes_ = 0;
-    std::size_t deletion_bytes_ = 0;  ///< of the deletion marks; not in `bytes_`
+    std::size_t deletion_bytes_ = 0;  ///< bytes of the deletion marks; not in `bytes_`
     [[no_unique_address]] OwnerThread thread_;
 };
 
@@ -139,8 +139,8 @@ std::string Retained::visit(std::string_view filter, std::string_view after, std
         if (found != topics_.end() && live(*found->second, now)) visit(found->second);
         return {};
     }
-    // All topics that the filter selects have the same text before the first wildcard; but "a/#"
-    // selects "a" as well, which sorts before "a/...".
+    // All topics that match the filter have the same text before the first wildcard. But "a/#" also
+    // matches "a", which sorts before "a/...".
     auto beginning = filter.substr(0, filter.find_first_of("+#"));
     if (filter.size() > 2 && filter.size() - beginning.size() == 1 && filter.back() == '#')
         beginning.remove_suffix(1);

@@ -15,9 +15,10 @@ namespace pulsegate {
 
 class RetainedSeats;
 
-/// The place of one topic among all retained messages. The message has it on its way to the shards
-/// and as long as any of them keeps it; the one that replaces it goes on with the same. It is given
-/// back with the topic's deletion, or with the last message that has it.
+/// The place of one topic in the count of all retained messages. The message has it on its way to
+/// the shards, and as long as any shard keeps the message. A message that replaces it takes over
+/// the same seat. The seat is given back when the topic is deleted, or with the last message that
+/// has it.
 class RetainedSeat {
 public:
     explicit RetainedSeat(std::shared_ptr<RetainedSeats> seats) : seats_(std::move(seats)) {}
@@ -25,7 +26,7 @@ public:
     RetainedSeat(const RetainedSeat&) = delete;
     RetainedSeat& operator=(const RetainedSeat&) = delete;
 
-    /// The topic has no message any more, since that stamp.
+    /// The topic has had no message since that stamp.
     void give_back(std::uint64_t stamp);
 
 private:
@@ -35,15 +36,15 @@ private:
 
     const std::shared_ptr<RetainedSeats> seats_;
     std::atomic<std::uint32_t> references_{0};
-    // As the accounts have it; the mutex of RetainedSeats is theirs.
+    // The state in the accounts, guarded by the mutex of RetainedSeats.
     bool is_taken_ = false;
     std::uint64_t stamp_ = 0;
     std::uint64_t sender_ = 0;
     std::size_t bytes_ = 0;
 };
 
-/// How many retained messages all shards keep, and of how many bytes, each counted once. Any thread
-/// may use it, so that no two shards give away the same room.
+/// The number and the bytes of the retained messages of all shards; each message counts once. Any
+/// thread may use it, so that two shards can't use the same room.
 class RetainedSeats : public std::enable_shared_from_this<RetainedSeats> {
 public:
     struct Limits {
@@ -53,11 +54,11 @@ public:
         std::size_t bytes_of_user = SIZE_MAX;
     };
 
-    /// A seat for the message: that of its topic's `present` one (or null), if it is not given back
-    /// yet. Null: there is no room.
+    /// A seat for the message: the seat of its topic's `present` message (which may be null), if
+    /// that is not given back yet. Returns null if there is no room.
     RetainedSeatRef take(const RetainedSeatRef& present, const Message& message,
                          const Limits& limits);
-    /// The same of a message of before a restart.
+    /// The same for a message from before a restart.
     RetainedSeatRef take_anyway(const Message& message);
 
 private:

@@ -41,7 +41,7 @@ using SubscriptionList =
     boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Subscriber>>,
                            boost::intrusive::constant_time_size<false>>;
 
-/// A subscriber that a message is for, with the highest QoS of its matching subscriptions.
+/// A subscriber that must get a message, with the highest QoS of its matching subscriptions.
 struct Match {
     Subscriber* subscriber;
     QoS qos;
@@ -49,9 +49,9 @@ struct Match {
     std::vector<std::uint32_t> identifiers;
 };
 
-/// Finds the subscribers of a shard for a topic. Filters without wildcards (an inbox for each user,
-/// a hundred thousand of them) are a hash lookup; filters with wildcards are a tree of levels. It
-/// owns filters and subscriptions, not subscribers. Owned by the shard, used on its thread.
+/// Finds the subscribers of a shard for a topic. Filters without wildcards, such as a hundred
+/// thousand inboxes, are in a hash table. Filters with wildcards are in a tree of levels. It owns
+/// filters and subscriptions, not subscribers. Owned by the shard, used on its thread.
 class Router {
 public:
     /// Adds each filter that has subscribers to `interest`.
@@ -68,20 +68,21 @@ public:
         shrink_if_sparse(many_);
     }
     /// Subscribes, or replaces the options of a subscription to the same filter. The filter must be
-    /// valid. True if the subscription is new.
+    /// valid. Returns true if the subscription is new.
     bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
 
     /// Has the subscriber subscribed to this filter?
     [[nodiscard]] bool subscribed(SubscriptionList& own, std::string_view filter) const;
 
-    /// False if there was no such subscription.
+    /// Returns false if there was no such subscription.
     bool unsubscribe(SubscriptionList& own, std::string_view filter);
     void unsubscribe_all(SubscriptionList& own);
 
-    /// Calls `visit(const Match&)` once for each subscriber with a matching subscription. The
-    /// publisher's subscriptions with no-local are left out (`publisher` is null if it is not on
-    /// this shard); returns whether there were any. The visitor must not subscribe or unsubscribe.
+    /// Calls `visit(const Match&)` once for each subscriber with a matching subscription. Leaves
+    /// out the publisher's subscriptions with no-local, and returns whether there were any
+    /// (`publisher` is null if it is not on this shard). The visitor must not subscribe or
+    /// unsubscribe.
     template <class Visitor>
     bool match(const HashedText& topic, const Subscriber* publisher, Visitor visit) {
         find_filters(topic);
@@ -92,8 +93,8 @@ public:
         return declined;
     }
 
-    /// Calls `visit(const Subscription&)` for those of one subscriber that select the topic,
-    /// however many others it has. The visitor must not match, subscribe or unsubscribe.
+    /// Calls `visit(const Subscription&)` for the subscriptions of one subscriber that match the
+    /// topic, however many others it has. The visitor must not match, subscribe or unsubscribe.
     template <class Visitor>
     void match_own(const HashedText& topic, const SubscriptionList& own, Visitor visit) {
         if (own.empty()) return;
@@ -104,7 +105,7 @@ public:
 
     std::size_t subscriptions() const { return subscriptions_; }
 
-    /// Levels and subscriptions examined since the start: the measure of a turn's work.
+    /// The measure of a turn's work: levels and subscriptions that were examined since the start.
     std::uint64_t work() const { return work_; }
 
 private:
@@ -183,7 +184,8 @@ private:
     std::unique_ptr<Level> tree_;  ///< the root of the tree of filters with wildcards
     boost::unordered_flat_set<Level*, Hash, Equal> levels_;  ///< all levels below it
     std::size_t subscriptions_ = 0;
-    /// Those of subscribers with more than a few: a filter may have a hundred thousand as well.
+    /// The subscriptions of subscribers with more than a few, because a filter may have a hundred
+    /// thousand subscribers.
     boost::unordered_flat_set<Subscription*, PlaceHash, PlaceEqual> many_;
     mutable std::uint64_t work_ = 0;
 
@@ -191,11 +193,11 @@ private:
     std::vector<Filter*> matched_;
     std::vector<Match> merged_;
     std::vector<const Level*> levels_here_;   ///< levels of the tree that match the topic so far
-    std::vector<const Level*> levels_below_;  ///< those that match one more level
+    std::vector<const Level*> levels_below_;  ///< levels that match one more level of the topic
     [[no_unique_address]] OwnerThread thread_;
 };
 
-/// A filter that has subscribers, with its text behind it in the same allocation.
+/// A filter with subscribers. Its text follows it in the same allocation.
 struct Filter {
     boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Filter>>,
                            boost::intrusive::constant_time_size<false>>

@@ -10,11 +10,11 @@ namespace pulsegate {
 ///
 ///     pulsegate-link 1 west#0123456789abcdef 6f1c… redis
 ///
-/// The number is the version of the protocol. A later one may say more at the end of the line.
+/// The number is the version of the protocol. Later versions may add words at the end of the line.
 struct LinkHello {
     std::string incarnation{};
     std::string birth{};  ///< of the data set
-    /// Does Redis answer it, and has it done so for long enough that it may soon condemn a node?
+    /// Does Redis answer the node, for long enough that the node may soon condemn another one?
     bool has_redis = false;
 
     bool operator==(const LinkHello&) const = default;
@@ -22,10 +22,10 @@ struct LinkHello {
 
 inline constexpr std::size_t longest_link_hello = 256;
 
-/// With the end of the line.
+/// The line with its line end.
 std::string to_line(const LinkHello& hello);
 
-/// Without the end of the line. Nothing if this is no node.
+/// `line` has no line end. Nothing if it is not the hello of a node.
 std::optional<LinkHello> parse_link_hello(std::string_view line);
 
 }  // namespace pulsegate

@@ -11,7 +11,8 @@
 
 namespace pulsegate {
 
-/// Says hello to every node that connects, and closes. All of it runs on the thread of `io`.
+/// Sends a hello to every node that connects, and closes the connection. It runs on the thread of
+/// `io`.
 class LinkListener {
 public:
     /// Throws std::runtime_error that names the port and the remedy.

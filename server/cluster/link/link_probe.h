@@ -11,24 +11,24 @@
 
 namespace pulsegate {
 
-/// What became of a connection to a node's link.
+/// The result of a connection to a node's link.
 struct LinkReport {
     enum class State : std::uint8_t {
-        unreachable,  ///< no answer, no route, no certificate: whatever may pass
-        refused,      ///< nobody listens: the process is gone
+        unreachable,  ///< no answer, no route or no certificate: the cause may be temporary
+        refused,      ///< no process listens: the node's process is gone
         answered,
     };
     State state = State::unreachable;
     LinkHello hello{};
 
-    /// Has this incarnation's process ended? A later one may listen there.
+    /// Has this incarnation's process ended? A later incarnation may listen there.
     bool is_gone(const std::string& incarnation) const {
         return state == State::refused ||
                (state == State::answered && hello.incarnation != incarnation);
     }
 };
 
-/// Asks the node at this address, once. Null: without TLS.
+/// Asks the node at this address once. Without TLS if `tls` is null.
 boost::asio::awaitable<LinkReport> probe_link(std::string address,
                                               std::shared_ptr<boost::asio::ssl::context> tls,
                                               std::chrono::milliseconds patience);

@@ -14,10 +14,10 @@ namespace pulsegate {
 
 struct LinkSettings {
     std::string listen = "127.0.0.1:7883";
-    std::string address{};      ///< what other nodes are told; "": where it listens
+    std::string address{};      ///< the address for other nodes; "": the address where it listens
     std::string certificate{};  ///< PEM files; all three or none
     std::string key{};
-    std::string authorities{};  ///< who is signed by them is a node
+    std::string authorities{};  ///< every certificate that they signed belongs to a node
 
     bool has_tls() const { return !certificate.empty(); }
 };
@@ -26,8 +26,8 @@ struct LinkSettings {
 /// neither.
 std::pair<std::string, std::string> split_link_address(std::string_view address);
 
-/// Where to listen. Throws std::runtime_error with the cure, also if it is beyond loopback without
-/// certificates.
+/// Where to listen. Throws std::runtime_error with the remedy, also if the address is not loopback
+/// and there are no certificates.
 boost::asio::ip::tcp::endpoint link_endpoint(const LinkSettings& settings);
 
 /// For both ends of a link: each shows a certificate, and asks the other for one. Null without

@@ -19,28 +19,28 @@
 
 namespace pulsegate {
 
-/// This node's link: it listens, and asks other nodes, on a thread of its own, so that nobody waits
-/// for a node that is away. Any thread may call it.
+/// This node's link: it listens, and asks other nodes, on its own thread, so that nobody waits for
+/// an absent node. Any thread may call it.
 class NodeLink {
 public:
-    /// `pause` is made before nodes are asked again; `hello` is called on the link's thread. Throws
-    /// std::runtime_error with the cure.
+    /// `pause` is the time before nodes are asked again. `hello` is called on the link's thread.
+    /// Throws std::runtime_error with the remedy.
     NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello);
     ~NodeLink();
     NodeLink(const NodeLink&) = delete;
     NodeLink& operator=(const NodeLink&) = delete;
 
-    /// What other nodes are told.
+    /// The address for other nodes.
     const std::string& address() const { return address_; }
 
-    /// Asks all of these, over and over until the next call.
+    /// Asks all these nodes repeatedly until the next call.
     void watch(std::set<std::string> addresses);
 
-    /// The latest answer of a node that is watched, not older than `most`. Nothing: there is none
-    /// yet.
+    /// The latest answer of a watched node, if it is not older than `most`. Nothing if there is
+    /// none yet.
     std::optional<LinkReport> report(const std::string& address, Millis most) const;
 
-    /// Asks once, and waits for the answer, or a second.
+    /// Asks once, and waits up to a second for the answer.
     LinkReport ask(const std::string& address);
 
 private:

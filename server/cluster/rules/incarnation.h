@@ -5,8 +5,8 @@
 
 namespace pulsegate {
 
-/// One life of a node: its name, '#' and 64 random bits. New at each start, and after the node was
-/// condemned.
+/// An incarnation of a node: its name, '#' and 64 random bits. It is new at each start, and after
+/// the node was condemned.
 std::string new_incarnation(std::string_view node_name);
 
 std::string_view node_name_of(std::string_view incarnation);

@@ -10,58 +10,58 @@
 
 namespace pulsegate {
 
-/// What Redis says of a node's beats.
+/// A node's heartbeats, as Redis has them.
 struct Beat {
     std::string incarnation{};
-    std::uint64_t judged = 0;  ///< rises with each beat
-    /// The same, but not in the node's first lease after a new run of Redis: who finds the new run
-    /// late has not been silent.
+    std::uint64_t judged = 0;  ///< rises with each heartbeat
+    /// The same, but it does not rise in the node's first lease after a new run of Redis: a node
+    /// that finds the new run late was not silent.
     std::uint64_t counted = 0;
     bool is_condemned = false;
 
     bool operator==(const Beat&) const = default;
 };
 
-/// Says which nodes are dead, from their counters in Redis. It counts *answered time*: only between
-/// two polls that Redis has answered, so neither a judge that was stopped nor a Redis that was away
-/// makes anybody older. It has no clock.
+/// Decides which nodes are dead, from their counters in Redis. It counts *answered time*: only the
+/// time between two polls that Redis has answered. So no node seems older when the judge was
+/// stopped or Redis was away. It has no clock.
 class Judge {
 public:
     Judge(std::string self, Pace pace, Millis now)
         : self_(std::move(self)), pace_(pace), watched_since_(now) {}
 
-    /// Redis has answered a poll with all beats.
+    /// Redis has answered a poll with all heartbeats.
     void hear(Millis now, const std::vector<Beat>& beats);
 
-    /// Redis has another run than before: it has lost something, perhaps. For a lease nobody is
-    /// condemned; then answered time begins at zero.
+    /// Redis has a different run than before, and may have lost changes. For a lease, no node is
+    /// condemned. Then answered time begins at zero.
     void begin_run(Millis now);
     bool is_first_lease(Millis now) const { return now < silent_until_; }
 
-    /// In a new run: have others beaten so often, since this node's last poll, that they may have
-    /// condemned it in the part that Redis has lost? Before `hear`.
+    /// In a new run: have others sent so many heartbeats since this node's last poll that they may
+    /// have condemned it in the part that Redis has lost? Call it before `hear`.
     bool was_silent(const std::vector<Beat>& beats) const;
 
-    /// The answered time since a node's last beat.
+    /// The answered time since a node's last heartbeat.
     Millis standstill(const std::string& incarnation) const;
     bool is_dead(const Beat& beat, bool is_process_gone) const;
 
-    /// May a node be found dead in one of the next two polls, if it does not beat?
+    /// Can a node be found dead in one of the next two polls if it sends no heartbeat?
     bool may_condemn_soon() const;
 
-    /// Redis has been told, and knows it.
+    /// Redis knows that the node is condemned.
     void note_condemned(const std::string& incarnation);
 
-    /// Has every other node beaten while this one was watching, or been condemned, or had a lease
-    /// to do so? Then none of them is about to come back with a token that Redis has lost.
+    /// Has every other node sent a heartbeat while this one was watching, or been condemned, or had
+    /// a lease to do so? Then none of them can come back with a token that Redis has lost.
     bool has_heard_all(Millis now) const;
 
 private:
     struct Watched {
         Beat last{};
         Millis stands = 0;
-        std::uint64_t polls = 0;  ///< in which the counter stood still
-        bool has_beaten = false;  ///< since it is watched
+        std::uint64_t polls = 0;  ///< polls in which the counter did not rise
+        bool has_beaten = false;  ///< it has sent a heartbeat since it is watched
     };
 
     std::uint64_t polls_in_lease() const;

@@ -4,21 +4,21 @@
 
 namespace pulsegate {
 
-/// How long things take in a cluster. All follow from two settings, so that tests may hurry.
+/// The times of a cluster. All follow from two settings, so that tests can be faster.
 struct Pace {
-    Millis lease = 8000;  ///< a node that has not beaten for so long is condemned
-    Millis beat = 1000;   ///< between two beats
+    Millis lease = 8000;  ///< a node without a heartbeat for this long is condemned
+    Millis beat = 1000;   ///< time between two heartbeats
 
-    /// What an interval between two answers counts at most: in a longer one the judge may have
-    /// been stopped itself.
+    /// The maximum that an interval between two answers counts: in a longer interval, the judge
+    /// itself may have been stopped.
     Millis longest_gap() const { return 2 * beat; }
-    /// In place of the lease, if the node's process is known to be gone: three beats, which no two
-    /// nodes measure to the millisecond.
+    /// Replaces the lease if the node's process is known to be gone: about three heartbeats,
+    /// because nodes do not measure to the millisecond.
     Millis short_lease() const { return 3 * beat - beat / 4; }
-    /// Between the first node that may claim and the next.
+    /// The time between the first node that may claim and the next one.
     Millis claim_step() const { return 3 * beat; }
-    /// Beats of another node that a node may have missed, and still not be condemned in the part
-    /// that Redis has lost: of the lease, a failover loses three at most.
+    /// How many heartbeats of another node a node may have missed without being condemned in the
+    /// part that Redis has lost: a failover loses at most three heartbeats of the lease.
     std::uint64_t missed_beats() const { return static_cast<std::uint64_t>(lease / beat) - 3; }
 };
 

@@ -6,8 +6,8 @@
 
 namespace pulsegate {
 
-/// How many of the living nodes may claim a partition before this one: each has a place of its own
-/// for each partition, which all nodes know without talking.
+/// How many living nodes may claim a partition before this one. Each node has a different place for
+/// each partition, and all nodes compute it without communication.
 std::size_t place_in_succession(unsigned partition, std::string_view self,
                                 const std::vector<std::string>& living);
 

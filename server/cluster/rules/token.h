@@ -6,12 +6,12 @@
 
 namespace pulsegate {
 
-/// Who owns a partition, as Redis has it: "12 west#0123456789abcdef:3", or "12 -" for nobody. The
-/// last number is that of the owner's connection.
+/// The owner of a partition in Redis: "12 west#0123456789abcdef:3", or "12 -" if no node owns it.
+/// The last number is the owner's connection.
 struct Token {
-    std::string text{};  ///< as it stands there; "": there is none yet
+    std::string text{};  ///< the text in Redis; "": there is no token yet
     std::uint64_t epoch = 0;
-    std::string owner{};  ///< an incarnation; "": nobody
+    std::string owner{};  ///< an incarnation; "": no node
 };
 
 Token parse_token(std::string text);
