@@ -4,7 +4,7 @@
 
 namespace pulsegate::load {
 
-/// Has memory that will be needed soon come to the caches meanwhile.
+/// Loads memory that will be needed soon into the caches.
 inline void prefetch(const void* memory, std::size_t size) {
     constexpr std::size_t cache_line = 64;
     for (std::size_t at = 0; at < size; at += cache_line)

@@ -4,7 +4,7 @@
 
 namespace pulsegate::load {
 
-/// Monotonic, so that a step of the wall clock can't forge an expiry.
+/// Monotonic, so that a step of the wall clock can't cause a false expiry.
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using Duration = Clock::duration;

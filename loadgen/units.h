@@ -9,14 +9,14 @@
 namespace pulsegate::load {
 
 /// Parses quantities of the command line. A text that can't be parsed throws
-/// `std::invalid_argument`, which says what would be right.
+/// `std::invalid_argument` with the remedy.
 
 Duration parse_duration(std::string_view text);                  ///< "500ms", "20s", "1.5m", "1h"
 double parse_rate(std::string_view text);                        ///< "3000/s" or "3000", a second
 double parse_percent(std::string_view text, double most = 100);  ///< "50%" or "50", returned as 0.5
 std::uint64_t parse_count(std::string_view text);
 
-/// A number, or a fraction of all.
+/// A number, or a fraction of the total.
 struct Share {
     std::uint64_t count = 0;
     double fraction = 0;

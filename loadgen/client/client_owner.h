@@ -16,7 +16,7 @@ class MqttClient;
 enum class Stage : std::uint8_t {
     away,         ///< no connection
     connecting,   ///< TCP, TLS, WebSocket
-    open,         ///< connected; nobody has had it log in
+    open,         ///< connected, without a CONNECT
     logging_in,   ///< CONNECT sent
     subscribing,  ///< a SUBSCRIBE has no answer yet
     online,
@@ -33,23 +33,23 @@ struct Ending {
     std::string_view cause;  ///< in words
 };
 
-/// Is told what happens to clients, from the event loop. `now` was read after the bytes came.
+/// Gets the events of clients, from the event loop. `now` was read after the bytes arrived.
 ///
-/// It may do with the client as it likes, connect it again for example, but not destroy it.
+/// It may do anything with the client, for example connect it again, but must not destroy it.
 class ClientOwner {
 public:
     /// The transport is connected, and nothing was sent: after `MqttClient::open`.
     virtual void opened(MqttClient& client, Time now) { (void)client, (void)now; }
 
-    /// CONNACK with success. A kept session that had been there before and is not `session_present`
-    /// is lost.
+    /// CONNACK with success. A kept session that existed before and is not `session_present` is
+    /// lost.
     virtual void connected(MqttClient& client, bool session_present, Time now) = 0;
 
     /// SUBACK: a reason (or granted QoS) for each filter, in order.
     virtual void subscribed(MqttClient& client, std::span<const Reason> reasons, Time now) = 0;
 
-    /// A message, to be acknowledged after this call. At QoS 2 a PUBLISH that comes after its
-    /// PUBREL is passed on, as a new message: whether it is one only its payload can tell.
+    /// A message, which is acknowledged after this call. At QoS 2, a PUBLISH that comes after its
+    /// PUBREL is passed on as a new message; only the payload shows whether it is new.
     virtual void received(MqttClient& client, const Publish& message, Time now) = 0;
 
     /// At QoS 2, a PUBLISH again before its PUBREL: answered, and not `received`.
@@ -57,19 +57,19 @@ public:
         (void)client, (void)message, (void)now;
     }
 
-    /// QoS 1: PUBACK; QoS 2: PUBCOMP, or PUBREC with an error. `sent` is when it was first sent.
-    /// An error that no packet stands for: what the server has declared not to take
-    /// (`qos_not_supported`, `packet_too_large`) is not sent.
+    /// QoS 1: PUBACK; QoS 2: PUBCOMP, or PUBREC with an error. `sent` is the time of the first
+    /// send. Messages that the server has declared not to accept are not sent: then the error
+    /// (`qos_not_supported`, `packet_too_large`) comes without a packet.
     virtual void acknowledged(MqttClient& client, std::uint64_t tag, Reason reason, Time sent,
                               Time now) = 0;
 
-    /// No answer will come and it won't be sent again: the connection of a clean session ended, or
-    /// a kept session is gone. The message may have arrived or not.
+    /// No answer will come, and the message is not sent again: the connection of a clean session
+    /// ended, or a kept session is gone. The message may or may not have arrived.
     virtual void in_doubt(MqttClient& client, std::uint64_t tag) = 0;
 
     virtual void ping_answered(MqttClient& client, Time sent, Time now) = 0;
 
-    /// Not for what the owner did itself. The client is away.
+    /// The connection has ended, but not by the owner. The client is away.
     virtual void closed(MqttClient& client, const Ending& ending, Time now) = 0;
 
 protected:

@@ -10,7 +10,7 @@
 
 namespace pulsegate::load {
 
-/// What a client has only while messages are under way, or a SUBSCRIBE.
+/// The state that a client has only while messages or a SUBSCRIBE are in progress.
 struct ClientSession {
     struct Subscription {
         std::uint16_t packet_id;
@@ -26,8 +26,9 @@ struct ClientSession {
     }
 
     Outflow outflow;
-    std::vector<std::uint16_t> unreleased;    // QoS 2, received, without a PUBREL so far
-    std::vector<Subscription> subscriptions;  // without a SUBACK so far
+    std::vector<std::uint16_t> unreleased;    // QoS 2 messages that were received, and have no
+                                              // PUBREL yet
+    std::vector<Subscription> subscriptions;  // subscriptions without a SUBACK so far
 };
 
 /// Empty sessions with the memory that they had grown to, for the next one that is needed: at QoS 1

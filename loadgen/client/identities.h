@@ -20,8 +20,8 @@ struct Identity {
     std::optional<std::string> password;
 };
 
-/// Makes identities when clients log in. Only tokens that take long to sign (RS256, ES256) are
-/// used again, as phones do, for half of their life.
+/// Makes identities when clients log in. Only tokens that take long to sign (RS256, ES256) are used
+/// again, for half of their lifetime, as phones do.
 class Identities {
 public:
     /// Throws `std::runtime_error` that names the file and its line, or the settings that exclude
@@ -30,22 +30,22 @@ public:
 
     Identity of(std::uint32_t number);
     std::string client_id(std::uint32_t number) const;
-    /// Empty if it has none. Presence is shown under this name.
+    /// The client's user name; empty if it has none. Presence is shown under this name.
     std::string user(std::uint32_t number) const;
-    /// The first of the clients that have its user name.
+    /// The first client with the same user name.
     std::uint32_t first_of_user(std::uint32_t number) const;
-    /// When the token ends that it was given last; never, if it has none.
+    /// When its latest token expires; never, if it has none.
     std::chrono::steady_clock::time_point token_ends(std::uint32_t number) const;
 
 private:
     struct Token {
-        std::string text;  ///< if it is worth remembering
+        std::string text;  ///< the token, if it is worth remembering
         std::chrono::steady_clock::time_point good_until;
         std::chrono::steady_clock::time_point ends;
     };
     struct Line {
         std::uint32_t at;     ///< where it begins in the file
-        std::uint32_t first;  ///< line that has the same user
+        std::uint32_t first;  ///< the first line with the same user
     };
 
     void read_users();
@@ -60,7 +60,7 @@ private:
     std::optional<JwtSigner> signer_;
     std::string token_ids_;     ///< random; `jti` begins with it, so that processes differ
     std::uint64_t tokens_ = 0;  ///< signed
-    std::unordered_map<std::uint32_t, Token> given_;  ///< by client: the last one
+    std::unordered_map<std::uint32_t, Token> given_;  ///< the latest token of each client
 };
 
 }  // namespace pulsegate::load

@@ -19,7 +19,7 @@ public:
     /// which names the file.
     static JwtSigner with_key(const std::string& file);
 
-    /// Whether a signature takes much longer than a login: those of keys do.
+    /// Does a signature take much longer than a login? Signatures with private keys do.
     bool slow() const { return slow_; }
 
     /// `now` is in seconds since 1970, `id` is for `jti`.

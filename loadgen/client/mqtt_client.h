@@ -20,7 +20,7 @@
 
 namespace pulsegate::load {
 
-/// What all clients of a loop share. It outlives them.
+/// The objects that all clients of a loop share. It outlives them.
 class ClientHost : public StreamHost {
 public:
     ClientHost(Loop& the_loop, ClientOwner& the_owner, std::uint64_t seed = 1)
@@ -31,37 +31,38 @@ public:
 private:
     friend class MqttClient;
 
-    Buffer packet_;  // that is being encoded
-    // Packets that answer what one client is just reading go out together.
+    Buffer packet_;  // the packet that is being encoded
+    // Answers to the packets that one client is reading are sent together.
     const MqttClient* reading_ = nullptr;
     Buffer answers_;
     SpareSessions spare_sessions_;
 };
 
-/// One MQTT client on an event loop: it logs in, subscribes, publishes at QoS 0 to 2, answers what
-/// the server's packets demand, and knows when it last sent. It never decides: its owner says when
-/// to connect, to ping, to publish, to fall silent, to leave, and when to lose patience.
+/// One MQTT client on an event loop: it logs in, subscribes, publishes at QoS 0 to 2, answers the
+/// server's packets, and knows when it last sent. It makes no decisions: its owner says when to
+/// connect, to ping, to publish, to fall silent, to leave, and to give up.
 ///
-/// There may be 19,000 in a process: at rest it owns no buffer. It has a method for each thing that
-/// a client does, and for each that its owner asks about it: hence so many.
+/// There may be 19,000 in a process, so it owns no buffer at rest. It has one method for each
+/// action of a client, and for each question of its owner.
 class MqttClient final : Stream::Owner {
 public:
     MqttClient(ClientHost& host, const ClientProfile& profile, std::uint32_t number);
     ~MqttClient();
 
-    // Connecting; from `away`, or from `abandoned`: then the old socket stays open besides.
+    // Connecting, from `away` or from `abandoned`; then the old socket also stays open.
     void connect(Time now);
     void open(Time now);                 ///< without CONNECT
     std::string connect_packet() const;  ///< as `connect` would send it
 
     // Once logged in.
     void subscribe(std::span<const SubscribeFilter> filters);  ///< one SUBSCRIBE; not empty
-    /// False, and nothing is sent, if too much waits already. QoS 1 and 2 wait for their turn if
-    /// the server's Receive Maximum is reached. `tag` is for `acknowledged` and `in_doubt`.
+    /// Returns false, and sends nothing, if too much waits already. QoS 1 and 2 wait for their turn
+    /// if the server's Receive Maximum is reached. `tag` is passed to `acknowledged` and
+    /// `in_doubt`.
     bool publish(std::string_view topic, std::string_view payload, QoS qos, std::uint64_t tag);
     void ping(Time now);
-    /// Of the oldest one no answer is expected any more; if it comes all the same, it is passed
-    /// over, or taken for that of a later one.
+    /// No longer expects an answer to the oldest ping. If the answer still comes, it is ignored, or
+    /// counts for a later ping.
     void give_up_ping();
 
     // Going away. `ClientOwner::closed` is not called, `in_doubt` may be.
@@ -69,16 +70,17 @@ public:
     void close();       ///< without DISCONNECT, TCP FIN
     void reset();       ///< without DISCONNECT, TCP RST
 
-    // Half gone: `closed` is called when the server closes, or notices.
-    void fall_silent();  ///< reads on, sends nothing
+    // Leaving partly: `closed` is called when the server closes, or notices.
+    void fall_silent();  ///< continues to read, sends nothing
     void abandon();      ///< neither reads nor sends: half open
 
     // For hostile clients, at any stage with a connection.
     void send_raw(std::string_view bytes);   ///< through TLS and in a WebSocket frame, if any
-    void read_at_most(std::uint32_t bytes);  ///< from the socket, then no more: until called again
+    void read_at_most(std::uint32_t bytes);  ///< from the socket, then nothing until it is called
+                                             ///< again
     static constexpr std::uint32_t unlimited = Stream::unlimited;
 
-    /// A larger one ends the connection, as a fault of this machine.
+    /// A larger packet ends the connection, as a fault of this machine.
     static constexpr std::size_t max_packet_size = 200 * 1024;
 
     Stage stage() const { return stage_; }
@@ -88,26 +90,29 @@ public:
     /// Counts its connections: 1 since the first `connect`.
     std::uint32_t connections() const { return connections_; }
 
-    // Of this or the last connection; zero: never.
+    // Times of this or the last connection; zero: never.
     Time connecting_since() const { return connecting_since_; }
     Time tcp_connected_at() const { return stream_.tcp_connected_at(); }
-    /// The last send, taken right before and right after the call. The server can't have had the
-    /// packet before the first, and need not have had it before the second: a close is early
-    /// measured from the first, and late measured from the second.
+    /// The time of the last send, right before and right after the call. The server can't have
+    /// received the packet before the first time, and need not have received it before the second.
+    /// So an early close is measured from the first, and a late close from the second.
     Time before_send() const { return stream_.before_send(); }
     Time after_send() const { return stream_.after_send(); }
 
     std::size_t in_flight() const;  ///< sent at QoS 1 or 2, not acknowledged
     std::size_t waiting() const;    ///< for room in the server's Receive Maximum, or a connection
-    std::size_t unsent_bytes() const { return stream_.unsent(); }  ///< that the socket didn't take
-    /// Without an answer; zero: none.
+    std::size_t unsent_bytes() const {
+        return stream_.unsent();
+    }  ///< that the socket did not
+       ///< accept
+    /// When the oldest unanswered ping was sent; zero: none.
     Time oldest_ping() const { return oldest_ping_; }
     bool gave_up_pings() const { return given_up_pings_ > 0; }  ///< on this connection
 
     const std::uint32_t number;
 
 private:
-    /// What the server takes (MQTT 5.0, section 3.2.2.3).
+    /// The limits that the server has declared (MQTT 5.0, section 3.2.2.3).
     struct Limits {
         std::uint32_t max_packet_size = UINT32_MAX;
         std::uint16_t receive_maximum = UINT16_MAX;
@@ -161,15 +166,15 @@ private:
     Stream stream_;
     Stage stage_ = Stage::away;
     bool logs_in_ = true;
-    bool raw_ = false;  // sent bytes of its owner: any answer may be right
+    bool raw_ = false;  // it has sent bytes of its owner, so any answer may be right
     std::uint16_t keepalive_ = 0;
     std::uint16_t last_packet_id_ = 0;
     std::uint16_t given_up_pings_ = 0;
     Limits limits_;
     std::uint32_t connections_ = 0;
     Time connecting_since_{};
-    Time oldest_ping_{};             // without an answer; zero: none
-    std::vector<Time> later_pings_;  // without an answer, in order: seldom any
+    Time oldest_ping_{};             // time of the oldest unanswered ping; zero: none
+    std::vector<Time> later_pings_;  // times of later unanswered pings, in order; usually none
     std::unique_ptr<ClientSession> session_;
 };
 

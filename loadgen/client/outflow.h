@@ -12,26 +12,27 @@
 
 namespace pulsegate::load {
 
-/// The messages of QoS 1 and 2 that a client sends, from `add` until they are acknowledged, in
-/// order. It says what to send, and sends nothing.
+/// The messages of QoS 1 and 2 that a client sends, in order, from `add` until they are
+/// acknowledged. It returns the packets to send, but sends nothing.
 ///
 /// The first ones are in flight; the others wait until the server's Receive Maximum has room, or
 /// for the next connection.
 class Outflow {
 public:
-    /// At most so many messages, in flight or not: more than a client that is served ever has.
+    /// The maximum number of messages, in flight or waiting: more than a client ever has if the
+    /// server answers.
     static constexpr std::size_t most_messages = 10'000;
 
-    /// What to send next. The views are valid until the next call.
+    /// The packet to send next. Its views are valid until the next call.
     struct Packet {
         std::string_view publish{};  ///< an encoded PUBLISH, with DUP if it was sent before;
         std::uint16_t release = 0;   ///< or, if empty, the identifier of a PUBREL
     };
 
-    /// What is known of a message when its fate is.
+    /// The facts about a message whose result is known.
     struct Message {
         std::uint64_t tag;
-        Time sent;  ///< first; zero: never
+        Time sent;  ///< the first send; zero: never
     };
 
     bool full() const { return messages_.size() >= most_messages; }
@@ -42,22 +43,23 @@ public:
     /// A message whose encoded PUBLISH has this identifier.
     void add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish);
 
-    /// The next in order, if `window` has room; it counts as sent `now`. `keep`: its bytes may be
-    /// needed again, by the next connection of a kept session.
+    /// The next packet in order, if `window` has room; it counts as sent `now`. `keep`: its bytes
+    /// may be needed again by the next connection of a kept session.
     std::optional<Packet> next(std::size_t window, bool keep, Time now);
 
-    /// PUBACK: the message is done with. Nothing if none of QoS 1 awaits it.
+    /// PUBACK: the message is complete. Nothing if no message of QoS 1 awaits it.
     std::optional<Message> acknowledge(std::uint16_t id);
-    /// PUBREC: whether there is such a message of QoS 2, to be released by a PUBREL.
+    /// PUBREC: returns whether there is such a message of QoS 2, which must be released by a
+    /// PUBREL.
     bool release(std::uint16_t id);
-    /// PUBREC with an error: the same as `acknowledge` for one of QoS 2.
+    /// PUBREC with an error: the same as `acknowledge`, for a message of QoS 2.
     std::optional<Message> refuse(std::uint16_t id);
-    /// PUBCOMP: the same for one that has been released.
+    /// PUBCOMP: the same for a released message.
     std::optional<Message> complete(std::uint16_t id);
 
-    /// The connection is gone: what was in flight will be sent again, by `next`.
+    /// The connection is gone: `next` will return the messages in flight again.
     void rewind() { in_flight_ = 0; }
-    /// The session is gone: takes out what has been sent; the others keep their turn.
+    /// The session is gone: removes sent messages; the others keep their order.
     std::vector<Message> take_sent();
     std::vector<Message> take_all();
 
@@ -82,7 +84,7 @@ private:
     std::optional<Message> remove(const Item* item);
 
     std::vector<Item> messages_;
-    std::string sending_;  ///< what `next` lends out, if it need not be kept
+    std::string sending_;  ///< the bytes that `next` returns, if they need not be kept
     std::size_t in_flight_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace pulsegate::load {
 
 class Identities;
 
-/// A server as clients see it: where it is, and what they call it.
+/// A server as clients see it: its address and its name.
 struct Endpoint {
     SocketAddress address;
     std::string host;  ///< for TLS (SNI, certificate) and the Host of a WebSocket's request
@@ -21,7 +21,7 @@ struct Endpoint {
     std::string path = "/mqtt";  ///< of a WebSocket
 };
 
-/// How clients connect, and under which names: shared by all of a group. It outlives them.
+/// How clients connect, and under which names. All clients of a group share it. It outlives them.
 struct ClientProfile {
     std::vector<Endpoint> endpoints;     ///< at least one; client `number` takes `number % size`
     std::vector<SocketAddress> sources;  ///< likewise; empty: the kernel chooses
@@ -31,11 +31,11 @@ struct ClientProfile {
     Version version = Version::v3_1_1;
     std::chrono::seconds keepalive{20};
     bool kept_session = false;
-    std::chrono::seconds session_expiry{3600};  ///< 5.0, of a kept session
-    std::uint16_t receive_maximum = 0;          ///< 5.0: what the client states; 0: nothing
+    std::chrono::seconds session_expiry{3600};  ///< for a kept session of 5.0
+    std::uint16_t receive_maximum = 0;          ///< the client's value in 5.0; 0: none
     int receive_buffer = 0;                     ///< SO_RCVBUF of slow readers; 0: the system's
 
-    Identities* identities = nullptr;  ///< nullptr: the number alone
+    Identities* identities = nullptr;  ///< nullptr: only the number
 
     const Endpoint& endpoint_of(std::uint32_t number) const {
         return endpoints[number % endpoints.size()];

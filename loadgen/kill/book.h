@@ -15,7 +15,7 @@ namespace pulsegate::kill {
 using load::Duration;
 using load::Time;
 
-/// What is said of one kind of traffic.
+/// The counts of one kind of traffic.
 struct Counts {
     std::uint64_t sent = 0;
     std::uint64_t acknowledged = 0;
@@ -39,36 +39,37 @@ struct Fault {
     Time at{};
 };
 
-/// What a message is sent with.
+/// The terms of a message.
 struct Terms {
-    Duration delay{};     ///< until it may come
-    Duration lifetime{};  ///< after which it must not come; zero: there is no such
+    Duration delay{};     ///< time until it may arrive
+    Duration lifetime{};  ///< time after which it must not arrive; zero: no limit
 };
 
-/// How a message came.
+/// The arrival of a message.
 struct Arrival {
     std::uint16_t receiver = 0;  ///< or group
     Time at{};
-    Time connected_since{};    ///< and so could not have had it earlier
+    Time connected_since{};    ///< so the receiver could not have had it earlier
     std::uint16_t member = 0;  ///< of the group
-    bool session_kept = true;  ///< or begun with this connection: what was on its way comes again
+    bool session_kept = true;  ///< false: the session began with this connection, so messages in
+                               ///< flight come again
     bool dup = false;          ///< the broker says that it has tried before
 };
 
-/// What was sent, acknowledged and received, and the judgement of it. It has no clock and no
-/// socket: the clients tell it what they did and saw.
+/// Records what was sent, acknowledged and received, and judges it. It has no clock and no socket:
+/// the clients report what they did and saw.
 class Book {
 public:
     Message send(const Stream& stream, Time now, const Terms& terms = {});
 
-    /// At QoS 1 it may come twice by that.
+    /// At QoS 1, it may arrive twice because of this.
     void send_again(const Message& message);
 
-    /// The broker is answerable for it from now on.
+    /// The broker is responsible for it from now on.
     void acknowledge(const Message& message, Time now);
     void refuse(const Message& message);
 
-    /// Nobody will learn whether the broker has it.
+    /// It will never be known whether the broker has it.
     void give_up(const Message& message);
 
     /// It came as a new message, not as a retransmission of its protocol.
@@ -78,17 +79,17 @@ public:
     /// it is there need not be kept, and may be lost with its connection.
     void keep_no_session(std::uint16_t receiver, std::optional<Time> away_since);
 
-    /// A member of a group has been connected since then; `Time()`: it is not. Who has got a shared
-    /// message and is still there must be the only one.
+    /// A member of a group has been connected since then; `Time()`: it is not connected. If a
+    /// member has received a shared message and is still connected, no other member may get it.
     void attend(std::uint16_t member, Time since) { members_[member] = since; }
 
-    /// The client is gone, and its will may come from now on; before that it is early.
+    /// The client is gone, and its will may arrive from `due` on; before that, it is early.
     void begin_will(const Message& will, Time due);
-    /// It must not come: the client said DISCONNECT, or came back in time.
+    /// The will must not arrive: the client sent DISCONNECT, or came back in time.
     void take_back(const Message& will, Time now);
 
-    /// The broker's clock was put forward or back. What was sent before is not early or outdated
-    /// then, as far as the step is the cause.
+    /// The broker's clock was put forward or back. Messages that were sent before are not early or
+    /// outdated if the step may be the cause.
     void step_clock(Duration by, Time now);
 
     /// The last value that the broker has acknowledged; 0: none. A new subscriber must get it or
@@ -99,23 +100,24 @@ public:
 
     /// The broker forgot a session that it had confirmed.
     void lose_session(const std::string& client, Time now);
-    /// Its old session is gone: what had begun to come may come again after what is newer.
+    /// Its old session is gone: messages that were delivered before may arrive again after newer
+    /// ones.
     void begin_order_anew(std::uint16_t receiver);
-    /// What else a broker must never do, in words.
+    /// Any other fault of a broker, in words.
     void note_fault(const std::string& what, Time now);
 
     const Counts& counts(Kind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
     std::uint64_t sessions_lost() const { return sessions_lost_; }
-    /// Messages that nobody has sent, or to somebody else, and breaches of the protocol.
+    /// Messages that nobody has sent, messages to a wrong receiver, and breaches of the protocol.
     std::uint64_t other_faults() const { return other_faults_; }
 
     /// Acknowledged messages that nobody has received so far.
     std::uint64_t missing() const;
     Time last_arrival() const { return last_arrival_; }
-    /// When the last delayed message is to come.
+    /// When the last delayed message is due.
     Time last_due() const { return last_due_; }
 
-    /// Nothing is lost, early, out of order, or repeated at QoS 2.
+    /// Is nothing lost, early, out of order, or repeated at QoS 2?
     bool kept() const;
     /// The first ten of each sort.
     std::vector<Fault> faults() const;
@@ -166,12 +168,12 @@ private:
         Time connected_since{};
     };
     std::map<Message, Holder> holders_;  ///< of shared messages: the first to get each
-    std::map<std::uint16_t, std::optional<Time>> away_since_;  ///< of those without a session
+    std::map<std::uint16_t, std::optional<Time>> away_since_;  ///< of receivers without a session
     std::map<std::uint16_t, Time> members_;             ///< since when each has been connected
     std::map<std::string, std::vector<Fault>> faults_;  ///< by sort
 };
 
-/// How much before its time a delayed message may come: clocks that are read at two places differ.
+/// How early a delayed message may arrive, because clocks that are read in two places differ.
 constexpr Duration early_tolerance = std::chrono::milliseconds(10);
 
 /// A delayed message is late if it comes later than this after it was due, and its receiver there.
@@ -183,7 +185,8 @@ constexpr Duration outdated_after = std::chrono::seconds(1);
 /// How long a broker may take to learn that a connection has ended.
 constexpr Duration time_to_notice = std::chrono::milliseconds(200);
 
-/// No run is as long, whatever steps its clock makes: what lives longer must come.
+/// No run is this long, even with the steps of its clock: messages with a longer lifetime must
+/// arrive.
 constexpr Duration outlives_the_run = std::chrono::hours(12);
 
 }  // namespace pulsegate::kill

@@ -6,8 +6,9 @@
 
 namespace pulsegate::kill {
 
-/// The wall clock that the broker sees, if it is started with a library that reads the file: a line
-/// as libfaketime wants it, such as "+7200". It is changed before a broker is started.
+/// The wall clock that the broker sees, if it is started with a library that reads the file. The
+/// file has a line in the format of libfaketime, such as "+7200". It is changed before a broker is
+/// started.
 class BrokerClock {
 public:
     BrokerClock(std::string file, Dice& dice) : file_(std::move(file)), dice_(dice) {}
@@ -16,10 +17,10 @@ public:
     /// Forward, back or not at all, by up to some hours. Throws std::runtime_error if the file
     /// can't be written.
     void step();
-    /// To a time later than any before, so that all is due that was to come by then.
+    /// To a time later than any before, so that everything is due.
     void step_to_latest();
 
-    /// Of a broker that is started now.
+    /// How far the clock of a broker that is started now is ahead.
     Duration ahead() const { return ahead_; }
 
 private:

@@ -8,9 +8,9 @@
 
 namespace pulsegate::kill {
 
-/// The broker: a child in a process group of its own, which may begin with a script. Nothing of the
-/// group outlives this object, nor the child this process. Beside it there may be another one that
-/// stands by, and takes its place when it has ended.
+/// The broker: a child in its own process group, which may begin with a script. No process of the
+/// group outlives this object, and the child does not outlive this process. There may be a second
+/// broker on standby, which takes over when the first one has ended.
 class BrokerProcess {
 public:
     /// Standard output and error of the broker are appended to `log`.
@@ -19,20 +19,20 @@ public:
     BrokerProcess(const BrokerProcess&) = delete;
     BrokerProcess& operator=(const BrokerProcess&) = delete;
 
-    /// The one that stands by is the broker now, or another one if there is none. Throws
-    /// std::system_error if there can be no more processes.
+    /// Makes the standby the broker, or starts a new one if there is no standby. Throws
+    /// std::system_error if no more processes are possible.
     void start();
 
-    /// Has another one stand by, with this command.
+    /// Starts another broker on standby, with this command.
     void stand_by(const std::vector<std::string>& command);
 
     /// SIGKILL to the whole group; returns when it is gone.
     void kill();
 
-    /// SIGTERM to the group; `ended` says when and how it is gone.
+    /// SIGTERM to the group; `ended` reports its end.
     void terminate();
 
-    /// How it ended by itself ("exit status 1"), if it did; the rest of the group is killed then.
+    /// How it ended by itself ("exit status 1"), if it did. Then the rest of the group is killed.
     std::optional<std::string> ended();
 
 private:

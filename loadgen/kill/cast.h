@@ -15,23 +15,23 @@ namespace pulsegate::kill {
 /// Every other client speaks 5.0, unless the options say which version.
 Version version_of(const Options& options, std::size_t client);
 
-/// All clients of a run but those that read what is retained.
+/// All clients of a run, except the readers of retained values.
 class Cast {
 public:
     explicit Cast(Scene& scene);
 
     void start();
     bool ready() const;
-    /// Why the broker does not let them in, if so.
+    /// Why the broker refuses them, if it does.
     const std::string& refusal() const { return receivers_.front()->refusal(); }
     /// They publish, come and go.
     void live();
     /// Nobody publishes for a while.
     void pause(bool paused);
-    /// Nobody publishes or breaks its connection any more, and all receivers are there.
+    /// From now on, no client publishes or breaks its connection, and all receivers stay connected.
     void finish();
     void reconnect_receivers();
-    /// What was begun is completed.
+    /// Is everything that was begun complete?
     bool idle() const;
 
     void tick(Time now);

@@ -15,13 +15,13 @@
 
 namespace pulsegate::kill {
 
-/// One MQTT client that connects again, soon, as long as it wants to be connected. What it does
-/// with its connection is up to the derived classes.
+/// One MQTT client, which reconnects soon as long as it wants to be connected. Derived classes
+/// decide what it does with its connection.
 class Client {
 public:
     enum class Session : std::uint8_t { kept, clean };
 
-    /// `keepalive`: so long, and half of it, the broker waits for it.
+    /// `keepalive`: the broker waits one and a half times this long for it.
     Client(Scene& scene, std::string id, Version version, Session session,
            std::chrono::seconds keepalive = std::chrono::seconds(30));
     virtual ~Client() = default;
@@ -33,7 +33,7 @@ public:
 
     bool online() const { return stage_ == Stage::online; }
     bool offline() const { return stage_ == Stage::offline; }
-    /// Why the broker did not let it in, if so.
+    /// Why the broker refused it, if it did.
     const std::string& refusal() const { return refusal_; }
 
 protected:
@@ -43,7 +43,7 @@ protected:
     void want_connection(bool wanted) { wanted_ = wanted; }
     void end_connection(Ending ending);
 
-    /// Sends it if there is a connection.
+    /// Sends the packet if there is a connection.
     template <class Packet>
     void send(const Packet& packet) {
         if (stage_ == Stage::offline || stage_ == Stage::connecting) return;
@@ -64,9 +64,9 @@ protected:
     Version version() const { return version_; }
     /// Its client id, and its user's name.
     const std::string& id() const { return id_; }
-    /// When it was let in, the last time.
+    /// When its last login was accepted.
     Time online_since() const { return online_since_; }
-    /// The silence after which the broker takes it for gone.
+    /// The silence after which the broker considers it gone.
     Duration limit() const { return keepalive_ * 3 / 2; }
 
 private:

@@ -13,7 +13,7 @@ class App;
 
 namespace pulsegate::kill {
 
-/// The subcommand `kill`, and what its options are read into.
+/// The subcommand `kill` and its options.
 class CommandLine {
 public:
     explicit CommandLine(CLI::App& program);

@@ -6,16 +6,16 @@
 
 namespace pulsegate::kill {
 
-/// Reads the changes of presence that a broker keeps for backends, from a cursor on. One more
-/// watcher, and one that misses nothing.
+/// Reads the presence changes that a broker keeps for backends, from a cursor on. It is one more
+/// watcher, which misses nothing.
 class FeedReader {
 public:
     explicit FeedReader(Scene& scene) : scene_(scene) {}
 
-    /// Before the first client comes: from here on it reads, if there is a feed.
+    /// Begins to read, if there is a feed. Call it before the first client connects.
     void begin();
     void broker_ended();
-    /// All that is there by now.
+    /// Reads all changes that are there by now.
     void read(Time now);
 
 private:

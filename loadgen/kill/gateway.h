@@ -7,8 +7,8 @@
 
 namespace pulsegate::kill {
 
-/// The gateway's data: the folder that was asked for, or a temporary one that this object removes.
-/// Make it before the broker, which uses it.
+/// The gateway's data folder: the requested one, or a temporary one that this object removes.
+/// Create it before the broker, which uses it.
 class DataFolder {
 public:
     /// Throws std::system_error if there can be no temporary folder.
@@ -24,8 +24,8 @@ private:
     bool temporary_ = false;
 };
 
-/// The command that was asked for, or the gateway's, which listens where the clients look for it.
-/// In a cluster each node has a number of its own.
+/// The requested command, or the gateway's command with the addresses that the clients use. In a
+/// cluster, each node has its own number.
 std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
                                         unsigned node = 1);
 

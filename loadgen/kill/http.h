@@ -7,12 +7,12 @@
 namespace pulsegate::kill {
 
 struct HttpAnswer {
-    int status = 0;  ///< 0: none came
+    int status = 0;  ///< 0: there was no answer
     std::string body;
 };
 
-/// One request on a connection of its own; returns when it is answered, or after some seconds. With
-/// a body it is a POST.
+/// One request on its own connection. Returns when it is answered, or after some seconds. With a
+/// body, it is a POST.
 HttpAnswer ask(const boost::asio::ip::tcp::endpoint& server, std::string_view target,
                std::string_view body = {});
 

@@ -19,8 +19,8 @@ namespace pulsegate::kill {
 /// SIGINT or SIGTERM came: nothing can be judged.
 struct Interrupted {};
 
-/// One run: starts the broker and the clients, kills or stops the one under the others, and waits
-/// until everything has come that will come.
+/// One run: starts the broker and the clients, kills or stops the broker while the clients run, and
+/// waits until all messages have arrived that will arrive.
 class KillRun {
 public:
     explicit KillRun(const Options& options);
@@ -67,9 +67,9 @@ private:
     unsigned nodes_ = 1;  ///< started so far, if they are a cluster
     BrokerProcess broker_;
     BrokerClock clock_;
-    Duration ahead_{};                         ///< the broker's clock is
+    Duration ahead_{};                         ///< how far the broker's clock is ahead
     Duration last_step_{};                     ///< of the broker's clock
-    std::optional<Duration> standby_ahead_{};  ///< the clock of who stands by
+    std::optional<Duration> standby_ahead_{};  ///< how far the standby's clock is ahead
     bool serving_ = false;                     ///< the broker's port has been open since its start
     Cast cast_;
     RetainedReader retained_;

@@ -11,7 +11,7 @@
 
 namespace pulsegate::kill {
 
-/// Kinds of traffic, each with promises of its own.
+/// Kinds of traffic, each with its own promises.
 enum class Kind : std::uint8_t {
     qos_1,
     qos_2,
@@ -39,8 +39,8 @@ std::optional<Kind> kind_of(std::string_view word);
 bool is_ordered(Kind kind);
 
 /// Messages of one kind from one publisher to one receiver. They have one topic, and are numbered
-/// from 1. Of a retained value, `to` says which of its publisher's topics it is set on; of a shared
-/// message it is the group. A message to a room is one of each member's stream, with one number.
+/// from 1. For a retained value, `to` is the number of its publisher's topic; for a shared message,
+/// it is the group. A message to a room belongs to the stream of each member, with the same number.
 struct Stream {
     Kind kind{};
     std::uint16_t from = 0;
@@ -68,7 +68,7 @@ QoS qos_of(const Message& message);
 /// "QoS 1 message 17 of publisher 3 to receiver 5".
 std::string describe(const Message& message);
 
-/// `run` tells the runs on one broker apart.
+/// `run` distinguishes the runs on one broker.
 std::string topic_of(const Stream& stream, std::string_view run);
 std::string filter_of_receiver(std::uint16_t number, std::string_view run);
 std::string filter_of_group(std::uint16_t number, std::string_view run);
@@ -77,11 +77,12 @@ std::string filter_of_retained(std::string_view run);
 /// The client id of a receiver, and so the user whose inbox it has.
 std::string user_of_receiver(std::uint16_t number, std::string_view run);
 
-/// The receivers take turns in becoming members of rooms.
+/// Receivers become members of the rooms in turn.
 inline constexpr std::uint16_t rooms = 3;
 std::string room_of_receiver(std::uint16_t number, std::string_view run);
 
-/// Names the message, and has up to 300 bytes more, always the same for a message.
+/// The payload names the message, and has up to 300 more bytes, which are always the same for a
+/// message.
 std::string payload_of(const Message& message);
 std::optional<Message> read_payload(std::string_view payload);
 

@@ -17,12 +17,12 @@ struct Options {
     boost::asio::ip::tcp::endpoint broker;
     boost::asio::ip::tcp::endpoint http;  ///< port 0: it has no HTTP API
     std::string clock;                    ///< file that sets the broker's clock; empty: none
-    bool v3_1_1 = true;                   ///< clients speak it, or every other one does
+    bool v3_1_1 = true;                   ///< all clients speak it, or every other one
     bool v5_0 = true;
     std::uint16_t publishers = 6;
     std::uint16_t receivers = 12;
     double rate = 1500;  ///< messages a second, of all publishers
-    int slowness = 1;    ///< how many times as long as usual the broker may take to write and tell
+    int slowness = 1;    ///< how many times longer the broker may take to store and report
     std::set<Kind> kinds{all_kinds.begin(), all_kinds.end()};
     bool presence = true;
     std::uint64_t seed = 0;

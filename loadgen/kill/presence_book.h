@@ -10,20 +10,20 @@
 
 namespace pulsegate::kill {
 
-/// How soon every watcher must know of a change, or all after its login.
+/// How soon every watcher must know a change, or all states after its login.
 constexpr Duration truth_after = std::chrono::seconds(3);
 
-/// How much later than after its limit a user may be offline who is not back: the broker counts in
+/// How long after the limit a user who is not back may be shown offline: the broker counts in
 /// seconds.
 constexpr Duration grace_rounding = std::chrono::seconds(2);
 
-/// Who is really connected, what each watcher of presence was told of it, and the judgement. A
-/// watcher must never be told a version that is lower than one before; and when nothing has changed
-/// for a while, what it was told last must be true.
+/// Records who is really connected and what each watcher of presence was told, and judges it. A
+/// watcher must never be told a version that is lower than an earlier one. When nothing has changed
+/// for a while, its last report must be true.
 ///
-/// Who was online when the broker was killed stays online after its start until the client's limit
-/// of silence has passed: who is back by then must never be shown as offline, and who is not must
-/// soon be so.
+/// A user who was online when the broker was killed stays online after its start until the client's
+/// limit of silence has passed. A user who is back by then must never be shown as offline. A user
+/// who is not back must be shown as offline soon.
 class PresenceBook {
 public:
     struct State {
@@ -33,30 +33,30 @@ public:
         bool operator==(const State&) const = default;
     };
 
-    /// `slowness`: how many times as long as usual the broker may take to write and tell.
+    /// `slowness`: how many times longer the broker may take to store and report.
     explicit PresenceBook(int slowness = 1) : slowness_(slowness) {}
 
-    /// Nothing: a login is under way, so the broker may say either. `limit`: how long the client
-    /// may be silent.
+    /// Nothing: a login is in progress, so the broker may report either state. `limit` is the
+    /// client's limit of silence.
     void change(const std::string& user, std::optional<bool> online, Time now, Duration limit);
 
-    /// To be called before `change` is for those who lose their connections by it.
+    /// Call it before `change` for the users who lose their connections by the kill.
     void broker_killed(Time now);
-    /// In order: it tells everybody that all are offline.
+    /// The broker was stopped in order: it tells everybody that all users are offline.
     void broker_stopped();
     void broker_serves(Time started, Time now);
-    /// When all that has happened so far must be known, if the broker is not ended meanwhile.
+    /// When all changes so far must be known, if the broker is not ended meanwhile.
     Time settled() const;
 
-    /// A watcher is connected from now on. One that begins anew is told all states again, and
-    /// forgets those that it has; versions are never forgotten.
+    /// A watcher is connected from now on. With `anew`, it is told all states again, and forgets
+    /// its old states. Versions are never forgotten.
     void begin_watching(const std::string& watcher, bool anew, Time now);
     void end_watching(const std::string& watcher);
-    /// `is_duplicate`: with DUP, so that it may repeat what came before.
+    /// `is_duplicate`: it has DUP, so it may repeat an earlier report.
     void tell(const std::string& watcher, const std::string& user, State state, Time now,
               bool is_duplicate = false);
 
-    /// Looks for states that are untrue, from time to time while the broker serves.
+    /// Looks for untrue states. Call it from time to time while the broker serves.
     void compare(Time now);
 
     std::uint64_t told() const { return told_; }
@@ -76,7 +76,7 @@ private:
     /// Does a user stay online for a while after a kill has cut its connection?
     enum class Grace : std::uint8_t {
         none,
-        perhaps,  ///< the broker may not have written down that the user had come or gone
+        perhaps,  ///< the broker may not have stored that the user came or left
         sure,
         back,  ///< and the user was in time
     };
@@ -97,7 +97,7 @@ private:
         std::optional<Time> watching_since{};
         std::map<std::string, bool> online{};                          ///< as it was told
         std::map<std::string, std::map<std::uint64_t, State>> told{};  ///< by version
-        std::map<std::string, Time> blamed{};  ///< since when the user was what it was not told
+        std::map<std::string, Time> blamed{};  ///< since when the user's state was not told
     };
 
     bool is_early_enough(const User& user, Time now) const;
@@ -118,7 +118,7 @@ private:
     std::uint64_t untrue_ = 0;
     std::uint64_t offline_in_time_ = 0;
     bool is_down_ = false;
-    Time started_{};  ///< the broker's latest life that served
+    Time started_{};  ///< the start of the broker's latest run that served
     Time serves_{};
     std::vector<Fault> faults_;
 };

@@ -15,7 +15,7 @@ public:
 
     void start() { want_connection(true); }
     void begin();
-    /// What is on its way is still repeated until it is acknowledged.
+    /// Messages in flight are still repeated until they are acknowledged.
     void finish() { publishing_ = false; }
     void pause(bool paused) { paused_ = paused; }
     bool idle() const { return in_flight_.empty(); }

@@ -11,21 +11,22 @@
 
 namespace pulsegate::kill {
 
-/// Gets what is sent to it, or to its group, and is there always, or slow, or comes and goes.
+/// Receives messages to itself or its group. It is always connected, or slow, or comes and goes.
 class Receiver final : public Client {
 public:
-    /// One of the audience, with a subscription and a kept session unless it is a guest.
+    /// A receiver of the audience, with a subscription and a kept session unless it is a guest.
     static std::unique_ptr<Receiver> one(Scene& scene, std::uint16_t number, Version version);
     static std::unique_ptr<Receiver> member(Scene& scene, std::uint16_t group, std::uint16_t member,
                                             Version version);
 
-    /// Until it is told to live as it likes, it is there; but not a guest that comes and goes.
+    /// Connects and stays connected until `live_as_it_likes`. A guest that comes and goes does not
+    /// connect yet.
     void start();
     void live_as_it_likes();
     void stay();
     void reconnect() { end_connection(Ending::disconnect); }
 
-    /// Or a guest, who has nothing to subscribe to.
+    /// Guests have nothing to subscribe to.
     bool ready() const { return subscribed_ || filter_.empty(); }
 
 private:

@@ -9,7 +9,7 @@
 
 namespace pulsegate::kill {
 
-/// The broker was told to end, and ended after a while.
+/// A stop of the broker: it was told to end, and ended after a while.
 struct Stop {
     Time at{};
     Duration took{};
@@ -22,17 +22,17 @@ struct Results {
     Time began{};  ///< when the first message was sent
     std::vector<Time> kills;
     std::vector<Stop> stops;
-    std::vector<std::string> bad_stops;  ///< how the broker ended that was to end in order
+    std::vector<std::string> bad_stops;  ///< how the broker ended when it did not end in order
     std::uint32_t steps_forward = 0;     ///< of the broker's clock
     std::uint32_t steps_back = 0;
     std::vector<Duration> starts;   ///< how long the port was closed, after each kill or stop
     std::vector<std::string> ends;  ///< how the broker ended by itself
 };
 
-/// Something was published, and nothing that was promised is broken.
+/// Was something published, and was no promise broken?
 bool passed(const Results& results);
 
-/// The loss matrix, and below it what went wrong, for people.
+/// The table of losses, and below it the faults, for people.
 std::string table(const Options& options, const Results& results);
 std::string as_json(const Options& options, const Results& results);
 

@@ -7,8 +7,8 @@
 
 namespace pulsegate::kill {
 
-/// Subscribes to all retained values as somebody new, again and again. A reading that the broker's
-/// end breaks off is no judgement of what was still to come.
+/// Subscribes to all retained values as a new client, again and again. If the broker's end
+/// interrupts a reading, the missing values are not judged.
 class RetainedReader final : public Client {
 public:
     RetainedReader(Scene& scene, Version version)

@@ -13,7 +13,7 @@
 
 namespace pulsegate::kill {
 
-/// Chance, from the seed.
+/// Random choices, from the seed.
 class Dice {
 public:
     explicit Dice(std::uint64_t seed) : engine_(seed) {}
@@ -34,12 +34,12 @@ private:
     std::mt19937_64 engine_;
 };
 
-/// Of clients that stay away after a kill, so that a run sees what becomes of them.
+/// The keepalive of clients that stay away after a kill, so that a run sees their timeout.
 constexpr std::chrono::seconds short_keepalive(2);
 
-/// Who gets messages. Receivers and groups have one row of numbers: those with a kept session,
-/// those with clean ones (guests: they have an inbox and rooms, and no subscription), and the
-/// groups.
+/// The receivers of messages. Receivers and groups are numbered together: first receivers with a
+/// kept session, then receivers with clean sessions (guests, which have an inbox and rooms, but no
+/// subscription), then the groups.
 struct Audience {
     explicit Audience(const Options& options)
         : kept(options.receivers),
@@ -53,8 +53,8 @@ struct Audience {
     static constexpr std::uint16_t members_of_group = 3;
 };
 
-/// How many messages are on their way to each receiver. Brokers drop what exceeds the limits of
-/// their queues, and tell nobody: publishers choose another receiver before that.
+/// How many messages are on their way to each receiver. Brokers silently drop messages beyond the
+/// limits of their queues, so publishers choose another receiver before that.
 class Backlog {
 public:
     explicit Backlog(std::size_t receivers) : waiting_(receivers) {}
@@ -63,7 +63,7 @@ public:
     void remove(std::uint16_t receiver) {
         if (waiting_[receiver] > 0) --waiting_[receiver];
     }
-    /// Nothing comes any more: what was counted is lost.
+    /// No more messages arrive: the counted ones are lost.
     void clear(std::uint16_t receiver) { waiting_[receiver] = 0; }
     bool has_room(std::uint16_t receiver) const { return waiting_[receiver] < limit; }
 
@@ -72,7 +72,7 @@ private:
     std::vector<std::uint32_t> waiting_;
 };
 
-/// What all clients of a run share.
+/// The objects that all clients of a run share.
 struct Scene {
     boost::asio::io_context& io;
     const Options& options;

@@ -6,9 +6,9 @@
 
 namespace pulsegate::kill {
 
-/// Comes for a moment, again and again, so that its presence changes. If the broker ends meanwhile,
-/// it is back soon, or stays away for a while: what watchers believe of it must then become true
-/// without it.
+/// Connects for a moment, again and again, so that its presence changes. If the broker ends
+/// meanwhile, it is back soon or stays away for a while. Then the watchers' state of it must become
+/// true without it.
 class Visitor final : public Client {
 public:
     Visitor(Scene& scene, std::uint16_t number, Version version);

@@ -6,8 +6,8 @@
 
 namespace pulsegate::kill {
 
-/// Subscribes to everybody's presence, with a session that is kept or with a clean one, and is
-/// there all the time or comes and goes.
+/// Subscribes to everybody's presence, with a kept or a clean session, and is connected all the
+/// time or comes and goes.
 class Watcher final : public Client {
 public:
     Watcher(Scene& scene, std::uint16_t number, Version version);

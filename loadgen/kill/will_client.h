@@ -8,14 +8,14 @@
 
 namespace pulsegate::kill {
 
-/// Loses its connection again and again, or says DISCONNECT, and comes back before the delay of its
-/// will has passed or after that. Tells the book which wills must come, and which must not.
+/// Loses its connection again and again, or sends DISCONNECT, and comes back before or after the
+/// delay of its will has passed. Tells the book which wills must arrive, and which must not.
 class WillClient final : public Client {
 public:
     WillClient(Scene& scene, std::uint16_t number, Version version);
 
     void begin() { begun_ = true; }
-    /// One that is connected still ends its connection.
+    /// A connected client still ends its connection.
     void finish() { begun_ = false; }
     bool idle() const { return offline() && !loss_; }
 

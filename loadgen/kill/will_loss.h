@@ -14,8 +14,8 @@ struct BrokerStart {
     Time started{};   ///< before it served
 };
 
-/// A connection with a will that has ended, and what is promised of the will. What the broker may
-/// not have written down before it ended itself is left open.
+/// An ended connection with a will, and the promise about the will. Facts that the broker may not
+/// have stored before its own end are left open.
 class WillLoss {
 public:
     enum class Promise : std::uint8_t { open, comes, must_not_come };
@@ -24,8 +24,9 @@ public:
         Message will{};
         Duration delay{};
         Time since{};
-        Duration limit{};  ///< of silence: a kill ends the connection when it has passed
-        int slowness = 1;  ///< of the broker, which may take so many times as long
+        Duration limit{};  ///< limit of silence: after a kill, the connection ends when it has
+                           ///< passed
+        int slowness = 1;  ///< slowness of the broker, which may take this many times longer
     };
     WillLoss(const Connection& connection, Time at, bool goodbye)
         : connection_(connection), at_(at), delay_began_(at), goodbye_(goodbye) {}
@@ -36,19 +37,19 @@ public:
     void broker_ended(BrokerEnd how, Time now, bool may_be_back);
     void broker_serves(const BrokerStart& start, Time now);
 
-    /// If the client stays away, the will must have come by now.
+    /// If the client stays away, must the will have arrived by now?
     bool is_over(Time now) const;
-    /// What is promised if the client is back now, or if it is over.
+    /// The promise if the client is back now, or if it is over.
     Promise promise(Time now) const;
-    /// If a kill has cut the client off: the will must not come earlier.
+    /// After a kill has cut the client off: the will must not arrive before this time.
     std::optional<Time> not_before() const;
 
 private:
-    /// Is it to the broker as if the client were still connected?
+    /// Does the client still count as connected for the broker?
     enum class Awaited : std::uint8_t { no, perhaps, yes };
     Awaited awaited_after_kill(Time now) const;
 
-    /// A login or its end is written down by then.
+    /// The time until a login or its end is stored.
     Duration time_for_disk() const;
     /// After the will's delay: brokers count in seconds.
     Duration time_for_will() const;

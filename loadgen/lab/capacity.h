@@ -22,22 +22,22 @@ struct Trial {
     double scale = 0;
     TrialOutcome outcome = TrialOutcome::refused;
     std::uint32_t clients = 0;
-    double packets = 0;  ///< a second, sent by the clients
-    std::string reason;  ///< what broke first, or what of the generator was the bottleneck
+    double packets = 0;  ///< packets per second from the clients
+    std::string reason;  ///< the objective that broke first, or the generator's bottleneck
 };
 
 struct CapacityResult {
     CapacitySearch::Verdict verdict;
     std::vector<Trial> trials;
     bool interrupted = false;
-    std::string ended;  ///< why there were no more trials, for a verdict that is unfinished
+    std::string ended;  ///< for an unfinished verdict: why there were no more trials
 
     /// "this machine holds 61,000 clients at 3,100 packets a second; the server's CPU broke first".
     std::string sentence() const;
     std::string json() const;
 };
 
-/// Runs the scenario at one scale after the other. `remote` is null for workers of our own.
+/// Runs the scenario at one scale after the other. `remote` is null for local workers.
 CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote,
                                 const MachineLimits& limits, Interruption& interruption);
 

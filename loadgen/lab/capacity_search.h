@@ -6,22 +6,22 @@
 
 namespace pulsegate::load {
 
-/// What a run at some scale says of a server.
+/// The result of a run at some scale.
 enum class TrialOutcome : std::uint8_t {
     held,
     broke,
     refused,  ///< the generator itself was the bottleneck
 };
 
-/// Searches the largest scale that a server holds: raises it by a factor until something breaks,
-/// halves the distance until it is small, and repeats both edges, because the same load may break a
-/// server once and not the next time. It runs nothing itself.
+/// Searches for the largest scale that a server holds. It raises the scale by a factor until
+/// something breaks, halves the distance until it is small, and repeats both edges, because the
+/// same load may break a server one time and not the next time. It runs nothing itself.
 class CapacitySearch {
 public:
     struct Settings {
         double first = 1;
         double factor = 2;
-        double resolution = 0.1;  ///< how far apart the edges may be in the end, as a share
+        double resolution = 0.1;  ///< the final distance of the edges, as a fraction
         double least = 1.0 / 64;
         double most = 4096;
         unsigned repeats = 3;  ///< trials at each edge
@@ -38,14 +38,15 @@ public:
         enum class Kind : std::uint8_t {
             found,
             refused,     ///< beyond `holds` the generator was the bottleneck
-            unlimited,   ///< it held the most that was allowed
-            nothing,     ///< it broke at the least that was allowed
-            unfinished,  ///< the edge was not found in the trials there were
+            unlimited,   ///< it held the largest allowed scale
+            nothing,     ///< it broke at the smallest allowed scale
+            unfinished,  ///< the trials were not enough to find the edge
         };
         Kind kind = Kind::unfinished;
         double holds = 0;   ///< 0: nothing was held
         double breaks = 0;  ///< 0: nothing broke
-        /// That it holds the one and not the other more often than not, by the repeats.
+        /// The probability, from the repeats, that it usually holds `holds` and usually does not
+        /// hold `breaks`.
         double confidence = 0;
         unsigned trials = 0;
     };
@@ -61,7 +62,7 @@ private:
     };
     using Levels = std::map<double, Level>;
 
-    /// The lowest scale that was not held, and the highest below it that was.
+    /// The lowest scale that was not held, and the highest scale below it that was held.
     Levels::const_iterator upper() const;
     Levels::const_iterator lower() const;
     std::optional<double> untried() const;
@@ -73,8 +74,8 @@ private:
     unsigned trials_ = 0;
 };
 
-/// The probability that something happens more often than not, after it did `yes` times and did not
-/// `no` times.
+/// The probability that an event happens in more than half of all cases, after it happened `yes`
+/// times and did not happen `no` times.
 double probability_of_majority(unsigned yes, unsigned no);
 
 }  // namespace pulsegate::load

@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// How far the clock of another machine is from ours: of several exchanges, the one that took the
-/// shortest time says it best.
+/// The difference between another machine's clock and ours. Of several exchanges, the shortest one
+/// is the most precise.
 class ClockOffset {
 public:
     /// Their clock said `theirs` at some time between `asked` and `answered` of ours.
@@ -18,9 +18,9 @@ public:
         offset_ = asked + took / 2 - theirs;
     }
 
-    /// To be added to their times to get ours.
+    /// Added to their times, it gives ours.
     Duration offset() const { return offset_; }
-    /// The offset is wrong by this at most.
+    /// The maximum error of the offset.
     Duration error() const { return took_ ? *took_ / 2 : Duration::max(); }
 
 private:

@@ -13,19 +13,19 @@
 
 namespace pulsegate::load {
 
-/// Runs a scenario, or several of them to find out what the server holds.
+/// Runs a scenario once, or several times to find the server's capacity.
 struct RunCommand {
     RunRequest request;
     std::string json;  ///< "-": standard output
     std::string html;
     std::optional<RemoteWorkers> remote;  ///< the token is not read yet
     std::string token_file;
-    std::optional<CapacityRequest> capacity;  ///< its run is `request`
+    std::optional<CapacityRequest> capacity;  ///< `request` is the run
 };
 
 /// A worker, started by a coordinator.
 struct WorkerCommand {
-    int fd = -1;  ///< of our own machine
+    int fd = -1;  ///< for a worker on this machine
     std::string host;
     std::uint16_t port = 0;
     std::string token_file;
@@ -34,7 +34,7 @@ struct WorkerCommand {
 struct CompareCommand {
     std::vector<std::string> files{};
     std::string html{};
-    std::size_t repeats = 1;  ///< files of each run
+    std::size_t repeats = 1;  ///< number of files of each run
     std::optional<double>
         most_worse{};  ///< the fraction by which a run may be worse than the first
 };

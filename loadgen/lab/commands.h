@@ -4,7 +4,7 @@
 
 namespace pulsegate::load {
 
-/// Each returns the exit status; `std::exception` says why there is nothing to report.
+/// Each function returns the exit status. A `std::exception` says why there is nothing to report.
 int run(const RunCommand& command);
 int run(const CompareCommand& command);
 int run(const PaperCommand& command);

@@ -16,20 +16,20 @@
 
 namespace pulsegate::load {
 
-/// Leads the workers of a run through its phases, merges what they report, and passes on what they
-/// have to tell each other. It knows neither sockets nor a clock; each phase ends in a bounded
-/// time.
+/// Leads the workers of a run through its phases, merges their reports, and passes messages between
+/// them. It knows neither sockets nor a clock. Each phase ends in a bounded time.
 class Conductor {
 public:
     enum class Phase { preparing, ramping, running, draining, totalling, judging, over };
 
-    /// How the conductor reaches its workers.
+    /// The conductor's connection to its workers.
     struct Outlet {
         std::function<void(std::uint32_t worker, const boost::json::object& message)> tell;
         std::function<void(std::uint32_t worker, std::string_view flows)> forward;
     };
 
-    /// `workers` are the names that errors call them. They have their plans; they prepare.
+    /// `workers` are the workers' names in error messages. The workers have their plans, and
+    /// prepare.
     Conductor(const Scenario& scenario, std::vector<std::string> workers, Outlet outlet, Time now);
 
     void heard(std::uint32_t worker, const boost::json::object& message, Time now);
@@ -37,18 +37,18 @@ public:
     void lost(std::uint32_t worker, const std::string& cause);
     void interrupt(Time now);
 
-    /// To be called several times a second.
+    /// Call it several times a second.
     void tick(Time now);
 
-    /// What an observer, one of several, has measured.
+    /// The measurements of one observer.
     void add(Time moment, const Measurements& measurements, std::uint32_t observer = 0);
     void note(std::string text) { notes_.push_back(std::move(text)); }
 
     Phase phase() const { return phase_; }
     Duration elapsed(Time now) const { return now - phase_begun_; }
-    Duration length() const;  ///< of this phase, if it is known
+    Duration length() const;  ///< length of this phase, if it is known
 
-    /// Why the run says nothing about the server; empty: it does.
+    /// Why the run has no result about the server; empty: it has one.
     const std::string& failure() const { return failure_; }
     bool interrupted() const { return interrupted_; }
 

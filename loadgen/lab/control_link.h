@@ -16,11 +16,12 @@ public:
 
     int fd() const { return socket_.get(); }
 
-    /// Queues a frame and sends what the socket takes.
+    /// Queues a frame, and sends as much as the socket accepts.
     void send(FrameKind kind, std::string_view body);
 
-    /// To be called when the socket is readable or writable: moves bytes both ways. False when the
-    /// peer is gone or sent what is no frame; complete frames can still be taken.
+    /// Moves bytes in both directions. Call it when the socket is readable or writable. Returns
+    /// false when the peer is gone or sent something that is not a frame. Complete frames can still
+    /// be taken.
     bool move();
     bool wants_to_write() const { return sent_ < out_.size(); }
 

@@ -7,9 +7,9 @@
 
 namespace pulsegate::load {
 
-/// Carries out a run with these workers, shows how it goes on standard error, and judges it.
-/// Throws `std::runtime_error` if the run says nothing about the server: a worker died, could not
-/// begin, or has said nothing for long.
+/// Carries out a run with these workers, shows its progress on standard error, and judges it.
+/// Throws `std::runtime_error` if the run has no result about the server: a worker died, could not
+/// begin, or was silent for too long.
 RunRecord carry_out(const PreparedRun& run, WorkerPool& pool, Interruption& interruption);
 
 }  // namespace pulsegate::load

@@ -25,19 +25,19 @@ void append_frame(std::string& out, FrameKind kind, std::string_view body);
 /// Cuts a stream of bytes into frames.
 class FrameReader {
 public:
-    /// A peer that has not shown its token may send little.
+    /// A peer that has not shown its token may send only small frames.
     explicit FrameReader(std::uint32_t most = largest_frame) : most_(most) {}
 
     void allow(std::uint32_t most) { most_ = most; }
     void add(Bytes bytes);
 
-    /// It holds more than a frame: take frames before more is added.
+    /// It has more than a frame: take frames before adding more bytes.
     bool full() const { return bytes_.size() - read_ > most_ + std::size_t{5}; }
 
-    /// The next complete frame. Nothing if more bytes are needed, or if it is `broken`.
+    /// The next complete frame. Nothing if more bytes are needed, or if the stream is `broken`.
     std::optional<Frame> next();
 
-    /// The peer sent what is no frame; nothing more can be read.
+    /// The peer sent something that is not a frame; nothing more can be read.
     bool broken() const { return broken_; }
 
 private:

@@ -8,12 +8,12 @@
 
 namespace pulsegate::load {
 
-/// The user had enough before there was anything to report.
+/// The user interrupted the run before there was anything to report.
 struct Interrupted : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// SIGINT and SIGTERM as events of a descriptor. To be made before any thread is.
+/// SIGINT and SIGTERM as events of a descriptor. Create it before any thread.
 class Interruption {
 public:
     Interruption();
@@ -22,7 +22,7 @@ public:
 
     int fd() const { return signals_.get(); }
 
-    /// Has one come? The second one ends the process at once.
+    /// Was there a signal? The second signal ends the process at once.
     bool take();
 
     static constexpr int exit_status = 130;

@@ -13,19 +13,19 @@
 
 namespace pulsegate::load {
 
-/// What a server must keep to for a load to count as held.
+/// The limits that a server must keep so that a load counts as held.
 struct Objectives {
     Duration p99 = std::chrono::milliseconds(100);
     std::uint64_t false_offline = 0;
     std::uint64_t losses = 0;
-    double server_cpu = 0.9;  ///< share of the cores of its machine, if they can be seen
+    double server_cpu = 0.9;  ///< share of its machine's cores, if that can be seen
 };
 
-/// "p99=100ms,false-offline=0,losses=0,server-cpu=90%"; what is not named keeps its default. Throws
-/// `std::invalid_argument` with the remedy.
+/// "p99=100ms,false-offline=0,losses=0,server-cpu=90%"; unnamed objectives keep their defaults.
+/// Throws `std::invalid_argument` with the remedy.
 Objectives parse_objectives(std::string_view text);
 
-/// An objective that a run missed, and since when.
+/// An objective that a run missed, and the time since it was missed.
 struct Miss {
     double second = 0;
     std::string name;    ///< "p99 of messages"

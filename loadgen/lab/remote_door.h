@@ -12,8 +12,8 @@ namespace pulsegate::load {
 
 struct RemoteWorkers;
 
-/// Lets workers of other machines in who show the token. Who has not shown it yet can make us keep
-/// little, and not for long.
+/// Accepts workers on other machines that show the token. A peer without the token can use only
+/// little memory, and not for long.
 class RemoteDoor {
 public:
     struct Arrival {
@@ -22,13 +22,13 @@ public:
         ClockOffset clock;
     };
 
-    /// Throws `std::runtime_error` if the port can't be listened at.
+    /// Throws `std::runtime_error` if it can't listen on the port.
     explicit RemoteDoor(const RemoteWorkers& remote);
 
     std::uint16_t port() const { return port_; }
 
-    /// The next one with the token. Throws `std::runtime_error` when interrupted, or when nobody
-    /// comes for long.
+    /// Waits for the next worker with the token. Throws `std::runtime_error` when interrupted, or
+    /// when no worker connects for a long time.
     Arrival next(Interruption& interruption);
 
 private:
@@ -37,7 +37,7 @@ private:
         std::string address;
         Time since;
         bool known = false;  ///< has shown the token
-        int asked = 0;       ///< exchanges of clocks that were begun
+        int asked = 0;       ///< number of clock exchanges that were begun
         Time asked_at{};
         ClockOffset clock{};
     };

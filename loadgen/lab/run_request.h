@@ -11,7 +11,7 @@
 
 namespace pulsegate::load {
 
-/// What somebody wants to be run: scenario, server, machine.
+/// A requested run: scenario, server, machine.
 struct RunRequest {
     ScenarioText text;
     std::vector<Setting> overrides;
@@ -23,8 +23,8 @@ struct RunRequest {
     std::string command;  ///< as it was typed
 };
 
-/// Without --clients a built-in scenario starts as many as the machine allows: sets them, if they
-/// are fewer than the scenario's, and returns a note for the user.
+/// Without --clients, a built-in scenario starts only as many clients as the machine allows. If
+/// these are fewer than the scenario's, sets them and returns a note for the user.
 std::string lower_clients(RunRequest& request, const MachineLimits& limits);
 
 /// The same, checked and complete.
@@ -38,8 +38,9 @@ struct PreparedRun {
 /// of the machine are checked before the first client connects.
 PreparedRun prepare(RunRequest request, const MachineLimits& limits);
 
-/// The addresses that a server may have; throws if nobody accepts a connection there within a few
-/// seconds: one error says as much as 15,000. True if all are in 127.0.0.0/8.
+/// Resolves the addresses of a server. Throws if no connection is accepted there within a few
+/// seconds, because one error is as informative as 15,000. Returns true if all addresses are in
+/// 127.0.0.0/8.
 bool find_server(const ServerAddress& server);
 
 }  // namespace pulsegate::load

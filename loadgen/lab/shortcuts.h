@@ -4,7 +4,7 @@
 
 namespace pulsegate::load {
 
-/// An option that stands for a --set of what is set most often.
+/// A short option for a --set that is used often.
 struct Shortcut {
     const char* option;
     const char* type;

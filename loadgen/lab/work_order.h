@@ -11,8 +11,8 @@
 
 namespace pulsegate::load {
 
-/// What a run is made of, before its scenario has been read: it fits into a message, and every
-/// worker makes the same of it.
+/// The definition of a run, before its scenario has been read. It fits into a message, and every
+/// worker makes the same run from it.
 struct WorkOrder {
     ScenarioText text;
     std::vector<std::string> overrides;  ///< "key=value" or "group.key=value"
@@ -32,7 +32,7 @@ struct WorkOrder {
 boost::json::object to_json(const WorkOrder& order);
 WorkOrder work_order_from(const boost::json::object& plan);
 
-/// Throws `std::runtime_error` for a scenario that can't be.
+/// Throws `std::runtime_error` if the scenario is not valid.
 Assignment assignment_of(const WorkOrder& order);
 
 }  // namespace pulsegate::load

@@ -5,8 +5,8 @@
 
 namespace pulsegate::load {
 
-/// A worker: carries out its part of the runs that a coordinator hands it over a control
-/// connection, until the coordinator is gone. Both return the exit status.
+/// A worker: carries out its part of the runs that a coordinator sends over a control connection,
+/// until the coordinator is gone. Both functions return the exit status.
 int work_for_parent(int socket);
 int work_for(const std::string& host, std::uint16_t port, const std::string& token);
 

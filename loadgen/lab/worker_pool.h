@@ -14,9 +14,9 @@
 
 namespace pulsegate::load {
 
-/// Where workers of other machines are awaited.
+/// Where the coordinator waits for workers on other machines.
 struct RemoteWorkers {
-    std::string host;  ///< to listen at; empty: all addresses
+    std::string host;  ///< to listen on; empty: all addresses
     std::uint16_t port = 0;
     std::string token;
     std::uint32_t count = 0;
@@ -27,17 +27,17 @@ class WorkerPool {
 public:
     struct Member {
         std::optional<WorkerProcess> process;
-        ControlLink link;  // ends before the process, which then ends as well
+        ControlLink link;  // it ends before the process, which then ends as well
         std::string name;
-        Duration clock_offset{};  ///< to be added to its times
+        Duration clock_offset{};  ///< added to its times, it gives common time
         Duration clock_error{};
     };
 
-    /// Starts processes of our own for one run.
+    /// Starts local worker processes for one run.
     static WorkerPool of_processes(std::uint32_t count);
 
-    /// Waits for workers of other machines, and measures how far their clocks are off. `say` tells
-    /// the user what is waited for. Throws `std::runtime_error`, also when interrupted.
+    /// Waits for workers on other machines, and measures the offsets of their clocks. `say` tells
+    /// the user what it waits for. Throws `std::runtime_error`, also when interrupted.
     static WorkerPool of_remote(const RemoteWorkers& remote, Interruption& interruption,
                                 const std::function<void(const std::string&)>& say);
 

@@ -10,7 +10,7 @@
 
 namespace pulsegate::load {
 
-/// A worker on this machine: this program in a process of its own, which ends when we end.
+/// A worker on this machine: this program in a separate process, which ends when this process ends.
 class WorkerProcess {
 public:
     /// Throws `std::system_error` if the machine allows no more processes.
@@ -19,14 +19,14 @@ public:
     WorkerProcess& operator=(WorkerProcess&&) = delete;
     ~WorkerProcess();
 
-    /// Our end of the control connection; to be taken once.
+    /// Our end of the control connection. Take it only once.
     Descriptor take_socket() { return std::move(socket_); }
 
-    /// How it ended, such as "was killed by signal 9", for a connection that was lost.
+    /// How it ended, such as "was killed by signal 9", to explain a lost connection.
     std::string ending();
 
 private:
-    /// Its status as of waitpid, if it ends in time; then it is no more.
+    /// Its status as in waitpid, if it ends in time; then the process is gone.
     std::optional<int> ended(std::chrono::milliseconds within);
 
     Descriptor socket_;

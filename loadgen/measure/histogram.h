@@ -24,13 +24,13 @@ public:
 
     double sum() const { return sum_; }  ///< nanoseconds
 
-    /// The buckets in use as (index, count), in order; with `min`, `max` and `sum` they are all of
-    /// the histogram, and `restored` makes it again in another process.
+    /// The buckets in use as (index, count), in order. With `min`, `max` and `sum` they are the
+    /// complete histogram: `restored` makes it again in another process.
     std::vector<std::pair<std::uint32_t, std::uint64_t>> buckets() const;
     static Histogram restored(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& buckets,
                               Duration min, Duration max, double sum);
 
-    /// Indexes beyond this are not of a histogram.
+    /// Larger indexes are not valid.
     static constexpr std::uint32_t most_buckets = 64 << 7;
 
     /// The largest value that falls into a bucket.

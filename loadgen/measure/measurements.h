@@ -9,18 +9,18 @@
 
 namespace pulsegate::load {
 
-/// What is counted. `info` says what each means; a counter that isn't zero although the server did
-/// everything right is named after what the generator did, not after a fault.
+/// The counters. `info` has the meaning of each. If a counter can be above zero although the server
+/// did everything right, its name says what the generator did, and does not name a fault.
 enum class Count : std::uint8_t {
     // Connections.
     connects,        ///< attempts
     connected,       ///< logins that ended in a SUBACK (or a CONNACK without anything to subscribe)
     entered,         ///< clients that were connected at least once
-    connect_failed,  ///< attempts that the server refused or lost, but for `refused_busy`
+    connect_failed,  ///< attempts that the server refused or lost, except `refused_busy`
     refused_busy,
     resumed,       ///< logins that found the kept session again
     session_lost,  ///< a kept session that the server no longer had
-    kept_out,  ///< clients that had been in, and were refused or lost again and again at the end
+    kept_out,  ///< clients that had been connected, and were refused or lost repeatedly at the end
     // All packets.
     packets_sent,
     packets_received,
@@ -34,12 +34,12 @@ enum class Count : std::uint8_t {
     messages_planned,
     messages_unsent,  ///< planned while their sender was not connected
     messages_sent,
-    messages_expected,  ///< deliveries that must happen; known at the end
+    messages_expected,  ///< deliveries that must happen; this is known at the end
     messages_received,  ///< deliveries, each counted once
     messages_lost,
     messages_repeated,       ///< QoS 1, without DUP or within a connection that never broke
     messages_repeated_qos2,  ///< QoS 2 or QoS 0: never allowed
-    messages_reordered,      ///< behind a later one of the same sender, receiver and QoS
+    messages_reordered,      ///< after a later message of the same sender, receiver and QoS
     messages_misdirected,    ///< for another receiver
     messages_damaged,        ///< not what was sent, or not of this run
     messages_in_doubt,       ///< their sender's connection broke before they were acknowledged
@@ -59,17 +59,17 @@ enum class Count : std::uint8_t {
     closed_late,
     never_closed,
     closed_unclear,  ///< closed during a stall of the generator, or without a limit
-    // What watchers were told of others.
+    // What watchers were told about others.
     presence_changes,
     presence_false_offline,  ///< shown offline although it was alive
     presence_ghosts,         ///< shown online although it was gone longer than its limit
-    presence_out_of_order,   ///< an older version behind a newer one
-    presence_contradicted,   ///< another state than was told before for the same version
-    presence_missing,        ///< a change that no watcher was told, or that one was not told
-    presence_unseen,         ///< a user that no watcher was ever told of
-    // What the server answered by HTTP, when it was asked for somebody's presence.
+    presence_out_of_order,   ///< an older version after a newer one
+    presence_contradicted,   ///< a different state than before for the same version
+    presence_missing,        ///< a change that at least one watcher was not told
+    presence_unseen,         ///< a user that no watcher was ever told about
+    // The server's HTTP answers to questions for users' presence.
     presence_asked,       ///< users
-    presence_unanswered,  ///< users too
+    presence_unanswered,  ///< users, too
     presence_http_false_offline,
     presence_http_ghosts,
     presence_http_out_of_order,
@@ -88,7 +88,7 @@ enum class Count : std::uint8_t {
 enum class Timing : std::uint8_t {
     login,           ///< from the connect to the SUBACK
     tcp_connect,     ///< part of the login: until TCP was connected
-    message,         ///< from the planned time to the arrival, receivers that were connected
+    message,         ///< from the planned time to the arrival, for connected receivers
     message_return,  ///< the same for messages that waited for their receiver
     send_lag,        ///< part of `message`: from the planned time to the send
     acknowledgement,
@@ -102,16 +102,17 @@ enum class Timing : std::uint8_t {
     count_
 };
 
-/// A sample of a second. Of several workers the values are added, or the largest counts; of
-/// `server_silence` the smallest.
+/// A sample of one second. The values of several workers are added, or the largest counts; for
+/// `server_silence`, the smallest.
 enum class Gauge : std::uint8_t {
     clients_open,
     clients_silent,
     clients_away,
-    clients_waiting,  ///< for their next attempt
+    clients_waiting,  ///< clients that wait for their next attempt
     worker_cpu,       ///< share of a core, all workers
     worker_cpu_max,   ///< share of a core, the busiest worker
-    worker_wait,      ///< share of the time that a worker was ready to run, but others ran
+    worker_wait,      ///< share of the time in which a worker was ready to run, but other programs
+                      ///< ran
     server_cpu,       ///< share of a core
     server_memory,    ///< bytes, resident
     server_threads,
@@ -149,7 +150,7 @@ public:
 
     std::uint64_t operator[](Count count) const { return counts_[index(count)]; }
     const Histogram& operator[](Timing timing) const { return timings_[index(timing)]; }
-    /// Negative if nobody has said.
+    /// Negative if there is no value.
     double operator[](Gauge gauge) const { return gauges_[index(gauge)]; }
 
     /// Adds the measurements of another worker or another stretch.
@@ -172,11 +173,10 @@ private:
     }();
 };
 
-/// For control connections and result files: only what is not empty, by name.
+/// For control connections and result files: only values that are not empty, by name.
 boost::json::object to_json(const Measurements& measurements);
 
-/// Names that this version does not know are passed over; throws `std::runtime_error` for what is
-/// no measurement.
+/// Unknown names are ignored. Throws `std::runtime_error` if the value is not a measurement.
 Measurements measurements_from(const boost::json::value& value);
 
 }  // namespace pulsegate::load

@@ -9,9 +9,9 @@
 
 namespace pulsegate::load {
 
-/// Sockets that nobody reads or writes any more: of clients that are in a dead zone, or have
-/// changed their network. Each is closed when the server has closed it, or when there are `most`
-/// younger ones: those of a server that never notices would take all descriptors.
+/// Sockets that are no longer read or written, of clients that are in a dead zone or have changed
+/// their network. Each is closed when the server has closed it, or when there are `most` younger
+/// ones. Otherwise they would use up all descriptors if the server never notices.
 class HalfOpenSockets {
 public:
     static constexpr std::size_t most = 10'000;
@@ -26,7 +26,7 @@ public:
     void take(Descriptor socket, Loop::Handler& from);
 
     std::size_t size() const { return sockets_.size(); }
-    /// Closed before the server had noticed.
+    /// The number of sockets that were closed before the server had noticed.
     std::uint64_t given_up() const { return given_up_; }
 
 private:

@@ -18,21 +18,21 @@ namespace pulsegate::load {
 /// registered once, for reading and writing alike, so that a packet costs no `epoll_ctl`.
 class Loop {
 public:
-    /// What happens to a descriptor. It is the handler's own business to close it.
+    /// Gets the events of a descriptor. The handler closes the descriptor itself.
     class Handler {
     public:
-        /// `events` of epoll, edge-triggered: what was announced is not announced again.
+        /// `events` of epoll, edge-triggered: an event is not announced again.
         virtual void ready(std::uint32_t events) = 0;
 
     protected:
         ~Handler() = default;
     };
 
-    /// Who has something to do at a time.
+    /// Gets called at the times that it asks for.
     class Owner {
     public:
-        /// Called when the time has come that it returned last, `late` behind it; at first at once.
-        /// Returns when it wants to be called again: `Time::max()` for never.
+        /// Called at the time that it returned last, or `late` after it; the first time at once.
+        /// Returns when it wants to be called again; `Time::max()`: never.
         virtual Time turn(Time now, Duration late) = 0;
 
     protected:
@@ -45,35 +45,35 @@ public:
 
     /// Returns after `stop`.
     void run(Owner& owner);
-    /// From any thread and from a signal handler.
+    /// Any thread and signal handlers may call it.
     void stop();
 
-    /// Registers a non-blocking descriptor for everything, edge-triggered. Closing the descriptor
-    /// ends that, and `forget` has to be told. False, and `errno` says why, if that failed.
+    /// Registers a non-blocking descriptor for all events, edge-triggered. Closing the descriptor
+    /// ends this; then call `forget`, too. Returns false if it failed; `errno` has the reason.
     bool watch(int descriptor, Handler& handler);
-    /// Has another handler be told from now on, and at once if there is something to tell.
+    /// Passes events to another handler from now on, and at once if there are events.
     void hand_over(int descriptor, Handler& from, Handler& to);
-    /// Announces again what holds: for a handler that did not read or write to the end.
+    /// Announces the present state again, for a handler that did not read or write to the end.
     void announce_again(int descriptor, Handler& handler);
     /// Calls the handler soon, without events.
     void call_soon(Handler& handler) { soon_.push_back(&handler); }
-    /// The handler is not called any more for what has already happened.
+    /// The handler is no longer called for events that have already happened.
     void forget(Handler& handler);
 
-    /// Has the owner called at `when`, if it isn't to be called before.
+    /// Calls the owner at `when`, unless it will be called earlier.
     void wake_at(Time when);
 
-    /// Begins its waits at least so far apart, so that what comes meanwhile is handled together: at
-    /// high rates that halves the CPU a packet costs, and delays it by up to `period`. Zero, as at
-    /// first: no delay. What comes after a rest is never delayed.
+    /// Begins waits at least `period` apart, so that events in between are handled together. At
+    /// high rates this halves the CPU of a packet, and delays it by up to `period`. Zero, the
+    /// default: no delay. Events after a rest are never delayed.
     void pace(Duration period) { pace_ = period; }
 
-    /// Everything that had happened by then has been handled; what is noticed now may have waited
-    /// in this process since. As coarse as the owner's turns are far apart.
+    /// Everything that had happened by this time has been handled. An event that is noticed now may
+    /// have waited in this process since then. It is as coarse as the time between the owner's
+    /// turns.
     Time seen_until() const { return seen_until_; }
 
-    /// Memory for the function that is being called, until it returns; its contents are of no
-    /// meaning.
+    /// Memory for the function that is being called, until it returns. Its contents are undefined.
     std::span<std::uint8_t> scratch() { return {scratch_.get(), scratch_size}; }
     static constexpr std::size_t scratch_size = 512 * 1024;
 
@@ -102,7 +102,7 @@ private:
     std::size_t batch_ = 0;  ///< events in it
     std::array<epoll_event, batch_size> events_;
     std::vector<Handler*> soon_;
-    std::vector<Handler*> called_;  ///< those who were waiting, while they are called
+    std::vector<Handler*> called_;  ///< the waiting handlers, while they are called
     std::unique_ptr<std::uint8_t[]> scratch_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace pulsegate::load {
 
-/// What all TLS connections of a group share.
+/// The objects that all TLS connections of a group share.
 class TlsContext {
 public:
     enum class Verify : bool { no, yes };
@@ -32,27 +32,27 @@ private:
     Verify verify_;
 };
 
-/// The client's side of one TLS connection: ciphertext in, plain text out, and the other way round.
-/// It has no socket, so one `recv` and one `send` do for any number of records.
+/// The client's side of one TLS connection: it converts between ciphertext and plain text. It has
+/// no socket, so one `recv` and one `send` are enough for any number of records.
 class TlsSession {
 public:
     enum class State : std::uint8_t { handshaking, open, closed, failed };
 
-    /// What came of the server's bytes.
+    /// The result of the server's bytes.
     struct Received {
         State state = State::handshaking;
         std::size_t size = 0;  ///< of the plain text
         std::string cause{};   ///< failed: in words
     };
 
-    /// `host` is what the certificate must be for.
+    /// The certificate must be for `host`.
     TlsSession(const TlsContext& context, const std::string& host);
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
-    /// Takes all of `cipher`, appends to `answer` what is to be sent, and writes the plain text to
-    /// `plain`, which has room for it: 16 KiB more than `cipher`. The first call has no bytes and
-    /// begins the handshake.
+    /// Takes all of `cipher`, appends the bytes to send to `answer`, and writes the plain text to
+    /// `plain`, which must be 16 KiB larger than `cipher`. The first call has no bytes and begins
+    /// the handshake.
     Received receive(Bytes cipher, std::span<std::uint8_t> plain, Buffer& answer);
 
     /// Appends the plain text's records.
@@ -65,7 +65,7 @@ private:
     struct Free {
         void operator()(SSL* session) const;
     };
-    /// What OpenSSL reads from and writes to, instead of a socket.
+    /// The buffers that OpenSSL uses instead of a socket.
     struct Transfer {
         Bytes in;
         Buffer* out = nullptr;

@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// A command line for reports, which are passed on: `***` stands for the values of options whose
-/// names speak of a password, a secret or a token.
+/// A command line for reports, which people share. `***` replaces the values of options with a
+/// password, a secret or a token in their names.
 std::string command_text(std::span<const std::string_view> words);
 
 }  // namespace pulsegate::load

@@ -5,7 +5,7 @@
 
 namespace pulsegate::load {
 
-/// The machine that a generator runs on. What could not be read is empty or 0.
+/// The machine that a generator runs on. Members that could not be read are empty or 0.
 struct MachineDescription {
     std::string cpu;  ///< "Intel(R) Xeon(R) CPU @ 2.80GHz"
     std::uint32_t cores = 0;
@@ -18,11 +18,11 @@ struct MachineDescription {
 
 MachineDescription describe_machine();
 
-/// What can be seen of the server from outside.
+/// The facts about the server that can be seen from outside.
 struct ServerDescription {
     bool on_this_machine = false;
-    std::uint32_t pid = 0;  ///< 0: its process can't be seen
-    std::string command;    ///< that it was started with
+    std::uint32_t pid = 0;  ///< 0: its process is not visible
+    std::string command;    ///< its command line
     std::string metrics;    ///< the URL of its metrics, if they could be read
 };
 

@@ -7,7 +7,7 @@
 
 namespace pulsegate::load {
 
-/// How busy this machine is, from one call to the next.
+/// The load of this machine, from one call to the next.
 class MachineLoad {
 public:
     MachineLoad();

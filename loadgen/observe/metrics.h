@@ -15,19 +15,20 @@ struct MetricSample {
     double value = 0;
 };
 
-/// The lines of Prometheus's text format 0.0.4; those that are none are passed over. The names
-/// point into `text`.
+/// The samples in Prometheus's text format 0.0.4; other lines are ignored. The names point into
+/// `text`.
 std::vector<MetricSample> metric_samples(std::string_view text);
 
-/// Sets what Pulsegate tells of itself: `server_connections`, all of its shards' together, and
-/// `server_loop_lag`, the worst. Returns false if neither is there.
+/// Sets the gauges from Pulsegate's metrics: `server_connections` of all shards together, and
+/// `server_loop_lag` of the worst. Returns false if neither is there.
 bool take_metrics(std::string_view text, Measurements& into);
 
-/// The body of an HTTP resource. Throws `std::runtime_error`, which says why there is none: also if
-/// it takes longer than `within` or is larger than 8 MiB. A `token` goes into its Authorization.
+/// The body of an HTTP resource. Throws `std::runtime_error` with the reason if there is none, also
+/// if it takes longer than `within` or is larger than 8 MiB. A `token` is sent in the Authorization
+/// header.
 std::string http_body(const std::string& url, Duration within, const std::string& token = {});
 
-/// Throws `std::invalid_argument` with the remedy for what can't be the address of metrics.
+/// Throws `std::invalid_argument` with the remedy if it can't be the address of metrics.
 void check_metrics_url(const std::string& url);
 
 /// The address of an HTTP API, without a slash at the end. Throws `std::invalid_argument` likewise.

@@ -11,14 +11,15 @@
 
 namespace pulsegate::load {
 
-/// Looks once a second, from a thread of its own, at what can be seen of the server and of this
-/// machine while a run goes on.
+/// Measures the visible state of the server and of this machine once a second during a run, on its
+/// own thread.
 class Observer {
 public:
     struct Options {
         std::string host;        ///< of the server
         std::uint16_t port = 0;  ///< that it listens on; 0: unknown
-        std::uint32_t pid = 0;   ///< of its process; 0: who listens on `port`, if it is loopback
+        std::uint32_t pid = 0;   ///< id of its process; 0: the process that listens on `port`, if
+                                 ///< the host is loopback
         std::string metrics;     ///< "http://127.0.0.1:8080/metrics"; "": none
     };
 
@@ -26,7 +27,8 @@ public:
     ~Observer();
 
     /// The levels of the last second: `Gauge::server_...` and `Gauge::machine_...`, as far as they
-    /// can be seen. Each second's levels are given out once, lest they be counted twice.
+    /// are visible. Each second's levels are returned only once, so that they are not counted
+    /// twice.
     Measurements take_levels();
 
     ServerDescription server() const;
@@ -40,7 +42,7 @@ private:
     bool stopped_ = false;
     Measurements levels_;
     ServerDescription server_;
-    std::thread thread_;  // last: it uses the others
+    std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace pulsegate::load

@@ -5,7 +5,7 @@
 
 namespace pulsegate::load {
 
-/// What this process uses of the machine, from one call to the next: each worker has one.
+/// The load of this process, from one call to the next. Each worker has one.
 class OwnLoad {
 public:
     explicit OwnLoad(Time now);

@@ -13,8 +13,8 @@
 
 namespace pulsegate::load {
 
-/// Asks the HTTP API of a Pulsegate for the presence of users, one question after the other, from a
-/// thread of its own: who asks need not wait.
+/// Asks the HTTP API of a Pulsegate for the presence of users, one question after the other, on its
+/// own thread, so that the caller need not wait.
 class PresenceQuery {
 public:
     struct User {
@@ -28,11 +28,11 @@ public:
         std::string trouble;  ///< why there is no answer; empty: there is one
     };
 
-    /// `api` is such as "http://127.0.0.1:8080"; without a `token` none is sent.
+    /// `api` is, for example, "http://127.0.0.1:8080". An empty `token` is not sent.
     PresenceQuery(std::string api, std::string token);
     ~PresenceQuery();
 
-    /// May be asked again when the last answer has been taken.
+    /// Call it again only when the last answer has been taken.
     void ask(const std::vector<std::string>& users);
     std::optional<Answer> take();
 
@@ -50,7 +50,7 @@ private:
     std::thread thread_;  // last: it uses the others
 };
 
-/// The body of the API's answer. Throws `std::exception` for what is none.
+/// Parses the body of the API's answer. Throws `std::exception` if it is not valid.
 std::vector<PresenceQuery::User> users_in(std::string_view json);
 
 }  // namespace pulsegate::load

@@ -9,13 +9,13 @@
 
 namespace pulsegate::load {
 
-/// The server's process, as /proc shows it to anybody on its machine.
+/// The server's process, as /proc shows it to every user of its machine.
 class ServerProcess {
 public:
     explicit ServerProcess(std::uint32_t pid);
 
     /// The process that listens on `port` of `address` or of all addresses. It looks at the files
-    /// of all processes that this user may see: not to be done often.
+    /// of all processes that this user may see, so call it rarely.
     static std::optional<std::uint32_t> listening_on(const std::string& address,
                                                      std::uint16_t port);
 

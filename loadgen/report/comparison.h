@@ -9,44 +9,44 @@
 
 namespace pulsegate::load {
 
-/// What a figure counts.
+/// The unit of a figure.
 enum class Unit : std::uint8_t { count, per_second, time, cores, bytes, share };
 
 std::string show_figure(double value,
                         Unit unit);  ///< "15,000", "2,185/s", "1.2 ms", "35 MB", "9 %"
 
-/// Of the repeats of a run.
+/// The spread of a run's repeats.
 struct Spread {
     double least = 0;
     double most = 0;
 };
 
-/// A figure of several runs. What a run could not see has no value.
+/// A figure of several runs. It has no value for a run that could not measure it.
 struct ComparedFigure {
     std::string label;
     Unit unit = Unit::count;
     enum class Better : std::uint8_t { lower, higher, neither } better = Better::neither;
-    bool is_servers = true;                       ///< else it is the generator's own
-    std::vector<std::optional<double>> values{};  ///< of repeats, their median
-    std::vector<Spread> spreads{};                ///< of those that have a value
+    bool is_servers = true;                       ///< otherwise it is the generator's own
+    std::vector<std::optional<double>> values{};  ///< for repeats, their median
+    std::vector<Spread> spreads{};                ///< of the repeats that have a value
 
-    /// Of run `at` to the first one, as a fraction of it: 0.1 is a tenth more. Nothing where there
-    /// is nothing to divide, or hardly any difference.
+    /// The difference of run `at` to the first run, as a fraction: 0.1 is a tenth more. Nothing if
+    /// there is no value to divide by, or hardly any difference.
     std::optional<double> difference(std::size_t at) const;
 
-    /// Is run `at` worse than the first one by more than this fraction, and so are all of its
-    /// repeats than each of the first one's? Figures of the generator never are.
+    /// Is run `at` worse than the first one by more than this fraction, and each of its repeats
+    /// worse than every repeat of the first run? Figures of the generator are never worse.
     bool is_worse(std::size_t at, double fraction) const;
 };
 
-// Each run has been repeated so often: the first `repeats` records are those of the first run.
+// Each run has this many repeats: the first `repeats` records belong to the first run.
 
-/// Those that at least one of the runs has.
+/// The figures that at least one of the runs has.
 std::vector<ComparedFigure> compared_figures(std::span<const RunRecord> records,
                                              std::size_t repeats = 1);
 
-/// Checks that did not end alike in all runs, or did not pass; nothing if a run did not make them.
-/// Of repeats the worst outcome counts.
+/// A check that did not have the same outcome in all runs, or did not pass. An outcome is nothing
+/// if the run did not make the check. The worst outcome of repeats counts.
 struct ComparedCheck {
     std::string promise;
     std::vector<std::optional<CheckResult::Outcome>> outcomes;
@@ -58,11 +58,11 @@ std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records,
 struct Worsening {
     std::vector<std::string> broken{};   ///< promises that the first run kept
     std::vector<std::string> figures{};  ///< worse by more than the fraction
-    std::string refused{};               ///< why the figures say nothing; "": they do
+    std::string refused{};               ///< why the figures can't be compared; "": they can
 };
 Worsening worsening(std::span<const RunRecord> records, std::size_t repeats, double fraction);
 
-/// A name for each run that tells it from the others.
+/// A distinct name for each run.
 std::vector<std::string> names_of(std::span<const RunRecord> records);
 
 }  // namespace pulsegate::load

@@ -7,20 +7,21 @@
 
 namespace pulsegate::load {
 
-/// The stretches of the measured part; of a run that did not get there, all.
+/// The stretches of the measured part; all stretches if the run did not get there.
 std::vector<Stretch> measured_stretches(const RunRecord& record);
 
 /// The sum of `measured_stretches`.
 Measurements measured_part(const RunRecord& record);
 
-/// From the beginning of the measured part to the end: also the drain and the judging.
+/// The stretches from the beginning of the measured part to the end, including the drain and the
+/// judging.
 std::vector<Stretch> judged_stretches(const RunRecord& record);
 Measurements judged_part(const RunRecord& record);
 
-/// A second, in the measured part.
+/// The mean rate per second in the measured part.
 double mean_rate(const RunRecord& record, Count count);
 
-/// Of a level in the measured part, as far as it could be seen.
+/// The values of a level in the measured part, as far as it was visible.
 struct Level {
     double mean = 0;
     double most = 0;
@@ -39,8 +40,8 @@ double share_of_time(const std::vector<Stretch>& stretches, Holds holds) {
     return all > 0 ? held / all : 0;
 }
 
-/// The cores that were used by programs other than the server and the generator. Nothing if that
-/// can't be seen: the server is on this machine, but its process is hidden.
+/// The cores that programs other than the server and the generator used. Nothing if this is not
+/// known, because the server is on this machine but its process is not visible.
 std::optional<double> cores_of_others(const RunRecord& record, const Measurements& measured);
 
 }  // namespace pulsegate::load

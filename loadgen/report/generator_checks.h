@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// Was the generator fast enough to judge anybody? Passed, skipped or refused, never failed: a slow
-/// generator is no fault of the server.
+/// Was the generator fast enough to judge the server? The checks are passed, skipped or refused,
+/// but never failed, because a slow generator is not the server's fault.
 std::vector<CheckResult> generator_checks(const RunRecord& record);
 
 }  // namespace pulsegate::load

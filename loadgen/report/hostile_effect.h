@@ -11,7 +11,8 @@
 
 namespace pulsegate::load {
 
-/// What the well-behaved clients got in the quiet part of a run, and with hostile ones among them.
+/// The service that well-behaved clients got in the quiet part of a run, and with hostile clients
+/// among them.
 struct HostileEffect {
     struct Side {
         Measurements measured;
@@ -20,24 +21,25 @@ struct HostileEffect {
 
         std::optional<double> percentile(Timing timing, double fraction) const;  ///< seconds
         std::optional<double> rate(Count count) const;
-        /// Of the messages sent, the part that has arrived. Less than without hostile clients:
-        /// lost.
+        /// The fraction of sent messages that has arrived. If it is less than without hostile
+        /// clients, messages were lost.
         std::optional<double> arrived() const;
     };
     Side before;
     Side with;
-    /// A message to a room arrives many times: what is missing can't be seen from that.
+    /// A message to a room arrives many times, so missing deliveries can't be seen from it.
     bool one_receiver_each = true;
 };
 
-/// Nothing if there were no hostile clients, or if one of the sides is missing. The second in which
-/// they come is on no side, and a storm neither: it slows down clients by itself.
+/// Nothing if there were no hostile clients, or if one of the two parts is missing. The second in
+/// which they come belongs to neither part, and a storm does not either, because it slows down
+/// clients by itself.
 std::optional<HostileEffect> hostile_effect(const RunRecord& record);
 
 /// Why there is nothing to compare; empty if there is.
 std::string why_no_hostile_effect(const RunRecord& record);
 
-/// The two sides as a table.
+/// The two parts as a table.
 struct EffectRow {
     std::string_view label;
     Unit unit;

@@ -7,7 +7,7 @@
 
 namespace pulsegate::load {
 
-/// One self-contained page about a run, or about several side by side. It needs no network.
+/// One self-contained page about a run, or about several runs side by side. It needs no network.
 std::string html_report(std::span<const RunRecord> records);
 
 }  // namespace pulsegate::load

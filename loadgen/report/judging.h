@@ -8,7 +8,7 @@
 
 namespace pulsegate::load {
 
-/// What the checks of `judge_run` look at.
+/// The evidence for the checks of `judge_run`.
 struct Evidence {
     const Scenario& scenario;
     const RunRecord& record;
@@ -19,7 +19,7 @@ struct Evidence {
     const Histogram& operator[](Timing timing) const { return record.totals[timing]; }
 };
 
-/// Each part's checks, as if the generator had been fast enough.
+/// The checks of each part, assuming that the generator was fast enough.
 std::vector<CheckResult> connection_checks(const Evidence& seen);
 std::vector<CheckResult> message_checks(const Evidence& seen);
 std::vector<CheckResult> presence_checks(const Evidence& seen);
@@ -49,8 +49,8 @@ private:
 /// The limits of silent clients, from the shortest to the longest keepalive.
 Range<Duration> limits_of(const Scenario& scenario);
 
-/// How much later than its limit a silent client may be closed: a tick, as in servers whose
-/// timers are a wheel of seconds.
+/// How long after its limit a silent client may be closed: one tick, because some servers have
+/// timers with a grain of a second.
 inline constexpr Duration closing_tick = std::chrono::seconds(1);
 
 }  // namespace pulsegate::load

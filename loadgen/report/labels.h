@@ -15,7 +15,7 @@ std::string show_bytes(double bytes);                ///< "35.2 MB"
 std::string show_moment(std::int64_t unix_seconds);  ///< "2026-11-24 16:00:00 UTC"
 std::string show_cores(double cores);                ///< "28 % of a core", "3.2 cores"
 
-/// In a line each: what the run was, and what could be seen of machine and server.
+/// One line each about the run, the machine and the server.
 std::string about_run(const RunRecord& record);
 std::string about_machine(const MachineDescription& machine);
 std::string about_server(const ServerDescription& server);

@@ -12,7 +12,7 @@ struct Point {
     double y = 0;
 };
 
-/// The straight line with the least squares through some points, and how sure it is of itself.
+/// The straight line with the least squares through some points, and its errors.
 class LineFit {
 public:
     /// Nothing unless there are points at two different x at least.
@@ -33,7 +33,7 @@ private:
     std::optional<double> error(double variance_factor) const;
 };
 
-/// The mean of some figures; its error needs two of them.
+/// The mean of some figures. Its error needs at least two of them.
 Estimate mean_of(std::span<const double> values);
 
 }  // namespace pulsegate::load

@@ -11,7 +11,7 @@
 
 namespace pulsegate::load {
 
-/// Where a run is.
+/// The progress of a run.
 struct LiveState {
     enum class Phase : std::uint8_t { connecting, running, draining, judging };
 
@@ -25,11 +25,11 @@ struct LiveState {
 };
 
 struct Terminal {
-    bool interactive = false;  ///< its lines can be painted anew
+    bool interactive = false;  ///< its lines can be repainted
     bool colors = false;
     unsigned columns = 80;
 
-    /// Of standard error, as it is now; NO_COLOR and TERM=dumb are respected.
+    /// The properties of standard error. NO_COLOR and TERM=dumb are respected.
     static Terminal of_stderr();
 };
 
@@ -39,14 +39,15 @@ std::vector<std::string> live_lines(const LiveState& state, const Terminal& term
 /// One line without colours, for logs.
 std::string live_line(const LiveState& state);
 
-/// Shows how a run goes on standard error: repainted on a terminal, else a line every 5 s.
+/// Shows the progress of a run on standard error: repainted on a terminal, otherwise one line every
+/// 5 s.
 class LiveView {
 public:
     explicit LiveView(Terminal terminal = Terminal::of_stderr());
     ~LiveView();
     LiveView(const LiveView&) = delete;
 
-    /// As often as one likes, but ten times a second suffice.
+    /// Ten calls a second are enough.
     void show(const LiveState& state, Time now);
 
     /// Leaves the view as it is, and prints a line below it.
@@ -56,7 +57,7 @@ private:
     void erase();
 
     const Terminal terminal_;
-    std::size_t painted_ = 0;  ///< lines on the terminal that are to be painted anew
+    std::size_t painted_ = 0;  ///< number of lines on the terminal that will be repainted
     LiveState::Phase phase_ = LiveState::Phase::connecting;
     Time next_line_{};
 };

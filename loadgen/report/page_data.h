@@ -7,8 +7,7 @@
 
 namespace pulsegate::load {
 
-/// What the page shows, as its script `page/report.js` reads it: texts that are ready to be shown,
-/// and numbers for the plots.
+/// The data of the page for its script `page/report.js`: finished texts, and numbers for the plots.
 boost::json::object page_data(std::span<const RunRecord> records);
 
 }  // namespace pulsegate::load

@@ -18,7 +18,7 @@ struct Mark {
     std::string text;
 };
 
-/// The marks that checks look for. Of several storms, ": GROUP" follows.
+/// The marks that checks look for. With several storms, ": GROUP" follows.
 namespace marks {
 inline constexpr std::string_view go = "measuring begins";
 inline constexpr std::string_view storm = "storm begins";
@@ -33,17 +33,17 @@ struct CheckResult {
         passed,
         failed,
         skipped,  ///< there was nothing to judge; `detail` says why
-        refused,  ///< the generator can't say, because it was not fast enough itself
+        refused,  ///< the generator can't say, because it was not fast enough
     };
 
     std::string name;  ///< in JSON
     std::string promise;
     Outcome outcome = Outcome::skipped;
-    double value = 0;  ///< what was found: a count, or seconds
+    double value = 0;  ///< the result: a count, or seconds
     std::string detail;
 };
 
-/// All that is known of a run, as it is kept in a file.
+/// All data of a run, as stored in a file.
 struct RunRecord {
     std::string version;  ///< of the generator
     std::string name;
@@ -80,9 +80,9 @@ struct RunRecord {
     };
     Part measured() const;
 
-    /// A storm, from its beginning to its end, or to that of the measured part.
+    /// A storm, from its beginning to its end or to the end of the measured part.
     struct Storm {
-        std::string_view group;  ///< where there are several storms; else empty
+        std::string_view group;  ///< if there are several storms; otherwise empty
         Part part;
     };
     std::vector<Storm> storms() const;  ///< in order
@@ -90,10 +90,10 @@ struct RunRecord {
 
 std::string_view word(CheckResult::Outcome outcome);  ///< "passed", as in JSON
 
-/// As JSON; `record_from` reads it again. Fields that a version does not know are passed over.
+/// The record as JSON, which `record_from` reads. Unknown fields are ignored.
 std::string record_text(const RunRecord& record);
 
-/// Throws `std::runtime_error` for what is no record, and says why.
+/// Throws `std::runtime_error` with the reason if it is not a record.
 RunRecord record_from(std::string_view text);
 
 /// The file's name is part of the message of the `std::runtime_error`.

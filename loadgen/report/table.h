@@ -12,7 +12,7 @@ std::size_t columns_of(std::string_view text);
 std::string padded_left(const std::string& text, std::size_t width);
 std::string padded_right(const std::string& text, std::size_t width);
 
-/// Lines of a report: a label, and text or cells that stand below each other.
+/// Lines of a report: a label, and text or aligned cells.
 class TextTable {
 public:
     TextTable(std::size_t label_width, std::size_t cell_width)

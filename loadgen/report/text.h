@@ -11,8 +11,8 @@ namespace pulsegate::load {
 /// The table at the end of a run.
 std::string text_report(const RunRecord& record);
 
-/// Several runs side by side, with their differences to the first one. Each of them has been
-/// repeated so often, and has the median and the spread of its repeats.
+/// Several runs side by side, with their differences to the first one. Each run has `repeats`
+/// repeats, and shows their median and spread.
 std::string text_comparison(std::span<const RunRecord> records, std::size_t repeats = 1);
 
 }  // namespace pulsegate::load

@@ -11,16 +11,17 @@
 
 namespace pulsegate::load {
 
-/// A group as it was written: what depends on other groups or on the number of clients is open.
+/// A group as it was written. Values that depend on other groups or on the number of clients are
+/// still open.
 struct GroupDraft {
     Group group;
     std::optional<Share> clients;
     bool clients_overridden = false;
     Share storm;
 
-    /// Messages a second; nothing: what `packets` leaves.
+    /// Messages per second; nothing: the rest of `packets`.
     using Messages = std::optional<double>;
-    // A group's own rates; the scenario's are divided among groups that have none.
+    // A group's own rates. The scenario's rates are divided among groups without their own.
     std::optional<Messages> messages;
     std::optional<double> ramp;
     std::optional<double> network_changes;
@@ -44,7 +45,7 @@ struct ScenarioDraft {
 };
 
 /// Divides clients and rates among the groups, and multiplies them by `scale`. Throws
-/// `std::runtime_error` with the setting to blame.
+/// `std::runtime_error` that names the wrong setting.
 Scenario complete(ScenarioDraft draft, double scale);
 
 }  // namespace pulsegate::load

@@ -8,10 +8,10 @@
 
 namespace pulsegate::load {
 
-/// A key of scenario files. `apply` throws `std::invalid_argument`, which says what would be right.
+/// A key of scenario files. `apply` throws `std::invalid_argument` with the remedy.
 struct ScenarioKey {
     std::string_view name;
-    std::string_view values;    ///< how they are written
+    std::string_view values;    ///< the format of values
     std::string_view standard;  ///< the default, for people
     std::string_view meaning;
     void (*apply)(ScenarioDraft& draft, std::string_view value) = nullptr;
@@ -28,7 +28,7 @@ struct GroupKey {
 const std::vector<ScenarioKey>& scenario_keys();
 const std::vector<GroupKey>& group_keys();
 
-/// The reference of all keys in Markdown, as it stands in the README of this folder.
+/// The reference of all keys in Markdown, which the README of this folder contains.
 std::string key_reference();
 
 }  // namespace pulsegate::load

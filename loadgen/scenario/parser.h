@@ -9,7 +9,7 @@
 
 namespace pulsegate::load {
 
-/// The text of a scenario and what its errors call it.
+/// The text of a scenario, and its name in error messages.
 struct ScenarioText {
     std::string name;
     std::string file;
@@ -20,9 +20,9 @@ struct ScenarioText {
 /// A built-in scenario, or else a file. Throws `std::runtime_error` with the remedy.
 ScenarioText find_scenario(const std::string& name_or_file);
 
-/// Reads the text, then the overrides in their order: a group's setting for that group, any other
-/// for all groups, also for those that have one of their own. Throws `std::runtime_error`, one line
-/// that names the setting and the remedy.
+/// Reads the text, then the overrides in order. An override for a group applies to that group; any
+/// other applies to all groups, even to groups with their own value. Throws `std::runtime_error`,
+/// one line that names the setting and the remedy.
 Scenario parse_scenario(const ScenarioText& text, const std::vector<Setting>& overrides = {},
                         double scale = 1);
 

@@ -38,7 +38,7 @@ struct Range {
     Value most{};
 };
 
-/// Clients that behave alike. Of their number, rates are of all of them together.
+/// Clients that behave alike. Rates are for all clients of the group together.
 struct Group {
     std::string name;
     unsigned line = 0;  ///< of the scenario file
@@ -46,13 +46,13 @@ struct Group {
 
     // Who they are.
     TransportKind transport = TransportKind::tcp;
-    bool transport_given = false;  ///< else it is that of the first server
+    bool transport_given = false;  ///< otherwise it is the transport of the first server
     Version version = Version::v3_1_1;
     std::chrono::seconds keepalive{20};
-    bool kept_session = false;  ///< they ask the server to keep their session while they are away
+    bool kept_session = false;  ///< they ask the server to keep their sessions while they are away
 
-    // How they arrive: `starts` after the begin of the run, `ramp` a second. Who starts at once
-    // is there before the measured part begins.
+    // How they arrive: `starts` after the beginning of the run, `ramp` clients per second. Clients
+    // that start at once are connected before the measured part begins.
     Duration starts{};
     double ramp = 2000;
 
@@ -67,11 +67,11 @@ struct Group {
     // What they read besides their own topic.
     std::uint32_t rooms = 0;  ///< rooms of this group; each of its clients is in `rooms_each`
     std::uint32_t rooms_each = 1;
-    std::uint32_t watches = 0;  ///< clients of group `watched` whose presence each of them watches
+    std::uint32_t watches = 0;  ///< number of clients of group `watched` that each of them watches
     std::uint32_t watched = 0;  ///< index of a group
 
     // How they come and go.
-    double silent = 0;         ///< share that falls silent for good ...
+    double silent = 0;         ///< share that falls silent permanently ...
     Duration silent_after{};   ///< ... this long after the ramp ...
     Duration silent_over{};    ///< ... spread over this time
     Range<Duration> online{};  ///< time between two naps; zero: no naps
@@ -84,14 +84,14 @@ struct Group {
     Hostile hostile = Hostile::none;
 };
 
-/// More or less of all rates for a while: an evening peak.
+/// A period with higher or lower rates, such as an evening peak.
 struct Peak {
     Duration from{};
     Duration to{};
     double factor = 1;
 };
 
-/// What a run does and what it asks of the server.
+/// The actions of a run, and its requirements for the server.
 struct Scenario {
     /// The server promises to close a silent client within one tick of its wheel after the limit.
     static constexpr Duration server_tick = std::chrono::seconds(1);
@@ -105,7 +105,7 @@ struct Scenario {
     std::vector<Group> groups;
     std::vector<Peak> peaks;
     Duration duration = std::chrono::seconds(45);  ///< after the ramp
-    Duration drain = std::chrono::seconds(5);      ///< for what is under way at the end
+    Duration drain = std::chrono::seconds(5);      ///< for messages in flight at the end
 
     /// Silent clients must be closed `limit` after their last packet (zero: one and a half
     /// keepalives, MQTT 3.1.2.10), at most one tick (1 s) and `tolerance` later.
@@ -114,31 +114,32 @@ struct Scenario {
     Duration ping_within = std::chrono::seconds(1);
     Duration message_within{};  ///< p99 of messages; zero: not asked
     Duration storm_within = std::chrono::seconds(60);
-    double storm_factor = 5;  ///< p99 of messages in a storm over the quiet one
+    double storm_factor = 5;  ///< p99 of messages in a storm, divided by the quiet p99
 
-    /// Hostile clients come so long after the ramp, to see what they change; zero: they are there
-    /// from the start.
+    /// Hostile clients come this long after the ramp, so that their effect can be measured; zero:
+    /// they are there from the start.
     Duration hostile_after{};
-    double hostile_factor = 5;  ///< p99 of messages and pings with them over the one before
+    double hostile_factor = 5;  ///< p99 of messages and pings with them, divided by the p99 before
 
-    std::uint64_t seed = 0;  ///< of everything random; 0: another one in each run
+    std::uint64_t seed = 0;  ///< seed of all random choices; 0: a different one in each run
 
     std::uint32_t clients() const;
-    /// Of those that behave, how many are planned to have logged in by then, from the start of the
-    /// run: the later ones of a group that arrives slowly may be too late for it.
+    /// How many well-behaved clients are planned to have logged in by this time after the start of
+    /// the run. If a group arrives slowly, its last clients may come later.
     std::uint32_t due_by(Duration elapsed) const;
-    /// Packets that all clients are planned to send a second, in the steady state.
+    /// The planned packets per second from all clients, in the steady state.
     double packets() const;
-    /// Of that, what one message of a group costs: acknowledgements are packets too.
+    /// The packets for one message of a group, including acknowledgements.
     double packets_per_message(const Group& group) const;
     /// Silence after which the server must close a client of this group.
     Duration limit_of(const Group& group) const;
-    /// Of client `number` (0 to `clients()` - 1): groups are numbered one after the other.
+    /// The group of client `number` (0 to `clients()` - 1). Clients are numbered group by group.
     const Group& group_of(std::uint32_t number) const;
     std::uint32_t first_of(std::size_t group) const;
 
-    /// From the end of the ramp until everything that the scenario does once has been seen: silent
-    /// clients closed, storms over, hostile clients there for as long as they were not.
+    /// The time from the end of the ramp until every single event of the scenario is over: silent
+    /// clients are closed, storms are over, and hostile clients were there for as long as the quiet
+    /// time before.
     Duration settled_after() const;
 };
 

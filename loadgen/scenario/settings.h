@@ -10,7 +10,7 @@ namespace pulsegate::load {
 struct Setting {
     std::string where;  ///< for errors: "chat.scenario:12: 'qos'" or "--set qos=2"
     unsigned line = 0;  ///< of the file
-    std::string group;  ///< empty: of the whole scenario, and the default of each group
+    std::string group;  ///< empty: for the whole scenario, and the default of each group
     std::string key;
     std::string value;
 };
@@ -23,7 +23,7 @@ struct SettingsOfFile {
 /// Splits a file into its lines. Throws `std::runtime_error` that names file, line and remedy.
 SettingsOfFile read_settings(std::string_view text, std::string_view file);
 
-/// Of "--set key=value" or "--set group.key=value".
+/// Parses "--set key=value" or "--set group.key=value".
 Setting read_override(std::string_view text);
 
 /// The name that was probably meant, for an error: "; did you mean 'clients'?", or nothing.

@@ -18,13 +18,13 @@ struct ServerAddress {
     std::string path;  ///< of a WebSocket
 };
 
-/// Throws `std::invalid_argument`, which says what would be right.
+/// Throws `std::invalid_argument` with the remedy.
 ServerAddress parse_server(std::string_view url);
 std::vector<ServerAddress> parse_servers(std::string_view urls);  ///< with commas between them
 std::string url_of(const ServerAddress& server);
 
-/// Where clients connect to, who they say they are, and where presence is to be seen. A file is
-/// read by each worker on its own machine.
+/// The servers of the clients, their identities, and where presence is shown. Each worker reads
+/// files on its own machine.
 struct Target {
     std::vector<ServerAddress> servers;  ///< clients are spread over those of their transport
 
@@ -33,16 +33,16 @@ struct Target {
     std::string ca_file;  ///< empty: the system's
     bool insecure = false;
 
-    // What watchers look at.
+    // Where watchers get presence from.
     bool presence_topic = false;
     std::string events_file;
 
-    // Who is asked for it besides, by HTTP; empty: nobody.
+    // The HTTP API that is asked for presence as well; empty: none.
     std::string http;             ///< "http://127.0.0.1:8080"
-    std::string http_token_file;  ///< of the API
-    double http_rate = 10;        ///< questions a second of all workers together
+    std::string http_token_file;  ///< token file of the API
+    double http_rate = 10;        ///< requests per second of all workers together
 
-    /// Of a group's transport, never empty once the plan is made.
+    /// The servers of a group's transport; never empty once the plan is made.
     std::vector<ServerAddress> servers_of(TransportKind transport) const;
 };
 

@@ -10,8 +10,8 @@
 
 namespace pulsegate::load {
 
-/// The values of scenario files that aren't plain quantities. As in `units.h`, a text that can't be
-/// parsed throws `std::invalid_argument`, which says what would be right.
+/// Values of scenario files that are not plain quantities. As in `units.h`, a text that can't be
+/// parsed throws `std::invalid_argument` with the remedy.
 
 std::uint32_t parse_count_between(std::string_view text, std::uint32_t least, std::uint32_t most);
 double parse_factor_from(std::string_view text, double least);

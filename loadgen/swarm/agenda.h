@@ -9,19 +9,19 @@
 
 namespace pulsegate::load {
 
-/// Something that has one next time.
+/// An object with one next time.
 struct AgendaEntry : Wheel::Node {
     Time due = Time::max();
 };
 
-/// When who has something to do. Most entries wait in a timing wheel of coarse grain, those of the
-/// current tick in order: few enough to stay in the caches, and to be taken out of the wheel within
-/// a fraction of a millisecond.
+/// The times at which clients have something to do. Most entries wait in a timing wheel with a
+/// coarse grain. The entries of the current tick are in order: these are few enough to stay in the
+/// caches, and to be taken out of the wheel within a fraction of a millisecond.
 class Agenda {
 public:
     void start(Time at) { start_ = at; }
 
-    /// Instead of what was planned before.
+    /// Replaces the earlier plan of the entry.
     void plan(AgendaEntry& entry, Time due) {
         entry.due = due;
         if (due == Time::max()) return Wheel::cancel(entry);
@@ -34,8 +34,8 @@ public:
     }
     void cancel(AgendaEntry& entry) { plan(entry, Time::max()); }
 
-    /// Calls `act(AgendaEntry&)` for all that are due. Entries may be planned anew meanwhile; they
-    /// live as long as the agenda.
+    /// Calls `act(AgendaEntry&)` for all due entries. Entries may be planned again meanwhile; they
+    /// must live as long as the agenda.
     template <class Act>
     void advance(Time now, Act act) {
         wheel_.advance(tick(now), [this](Wheel::Node& node) {
@@ -45,13 +45,13 @@ public:
         while (!this_tick_.empty() && this_tick_.top().first <= now) {
             const auto [due, entry] = this_tick_.top();
             this_tick_.pop();
-            if (entry->due != due) continue;  // planned anew since
+            if (entry->due != due) continue;  // it was planned again since
             entry->due = Time::max();
             act(*entry);
         }
     }
 
-    /// When to advance next: to the first of the current tick, or to the next tick.
+    /// When to advance next: to the first entry of the current tick, or to the next tick.
     Time next() const {
         return this_tick_.empty() ? start_ + (wheel_.now() + 1) * grain : this_tick_.top().first;
     }

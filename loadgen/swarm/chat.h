@@ -27,7 +27,7 @@ public:
     /// Clients that are away now stay away.
     void drain();
 
-    /// At the end: what the server has not answered.
+    /// At the end, counts messages that the server has not answered.
     void judge(Time now);
 
     /// Calls `visit(const Roster::Contact&, const FlowTotal&)` for each flow of this worker.
@@ -46,7 +46,7 @@ private:
     struct Writers {
         std::vector<SwarmClient*> clients;
         PlannedRate times;
-        SwarmClient* next = nullptr;  ///< chosen already, to be in the caches by then
+        SwarmClient* next = nullptr;  ///< chosen in advance, so that it is in the caches by then
     };
 
     SwarmClient* choose(Writers& writers, Time now);

@@ -11,7 +11,8 @@
 
 namespace pulsegate::load {
 
-/// The messages that this worker's clients receive, and at the end what they should have received.
+/// The messages that this worker's clients receive, and at the end the messages that they should
+/// have received.
 class Deliveries {
 public:
     explicit Deliveries(SwarmState& state);

@@ -10,8 +10,8 @@
 
 namespace pulsegate::load {
 
-/// Clients that go away and come back: naps, and changes of their network, in which a new
-/// connection takes over from one that is half open.
+/// Clients that go away and come back: naps, and network changes, in which a new connection
+/// replaces a half-open one.
 class Departures {
 public:
     Departures(SwarmState& state, Logins& logins, Chat& chat, Watchers& watchers);

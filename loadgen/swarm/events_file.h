@@ -13,7 +13,8 @@ namespace pulsegate::load {
 /// clients of this worker.
 class EventsFile {
 public:
-    /// What is in the file already is passed over. Throws `std::runtime_error` if it can't be read.
+    /// Ignores the existing content of the file. Throws `std::runtime_error` if the file can't be
+    /// read.
     EventsFile(SwarmState& state, Watchers& watchers);
 
     void turn(Time now);
@@ -24,7 +25,7 @@ private:
     SwarmState& state_;
     Watchers& watchers_;
     std::ifstream file_;
-    std::string line_;  ///< its beginning, until the rest is written
+    std::string line_;  ///< the beginning of a line, until the rest is written
     Time next_{};
 };
 

@@ -7,8 +7,8 @@
 
 namespace pulsegate::load {
 
-/// Clients that misbehave, to see what that does to the others. The server may close them whenever
-/// it likes: that is counted, and they begin anew.
+/// Clients that misbehave, to see how this affects the others. The server may close them at any
+/// time: this is counted, and they start again.
 class Hostiles {
 public:
     explicit Hostiles(SwarmState& state) : state_(state) {}
@@ -18,7 +18,7 @@ public:
     void go(Time at);
     void due(SwarmClient& client, Time now);
 
-    /// They were there for as long as the quiet time before them.
+    /// Were they there for as long as the quiet time before them?
     bool settled(Time now) const;
 
     void opened(SwarmClient& client, Time now);

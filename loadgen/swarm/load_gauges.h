@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// What is sampled each second instead of counted as it happens: how many clients are in which
-/// state, the traffic, how late the loop is and how long the server has said nothing.
+/// Values that are sampled each second instead of counted: the number of clients in each state, the
+/// traffic, the lag of the loop, and the silence of the server.
 class LoadGauges {
 public:
     explicit LoadGauges(SwarmState& state) : state_(state) {}

@@ -12,8 +12,8 @@
 
 namespace pulsegate::load {
 
-/// How clients get in: at first at planned times, a limited number at once; later, when they come
-/// back from wherever they were. A failed attempt is repeated after a pause, as phones do.
+/// How clients log in: at first at planned times, with a limited number at once, and later when
+/// they come back. A failed attempt is repeated after a pause, as phones do.
 class Logins {
 public:
     Logins(SwarmState& state, const Watchers& watchers);
@@ -22,18 +22,18 @@ public:
     void turn(Time now);
     Time next() const;
 
-    /// Everybody who starts at once is in, or has failed once.
+    /// Is every client that starts at once connected, or has it failed once?
     bool ramped() const { return to_arrive_at_once_ == 0; }
 
     void attempt(SwarmClient& client, Time now);
 
-    // What the server answered. True: the client is online.
+    // The server's answer to a login. Returns true if the client is online.
     [[nodiscard]] bool connected(SwarmClient& client, bool session_present, Time now);
     [[nodiscard]] bool subscribed(SwarmClient& client, std::span<const Reason> reasons, Time now);
 
     /// The attempt failed; the client tries again.
     void failed(SwarmClient& client, Reason reason, std::string_view cause, Time now);
-    /// It was this machine's fault: no port, no descriptor.
+    /// The attempt failed because of this machine: no port, no descriptor.
     void prevented(SwarmClient& client, std::string_view cause, Time now);
     void timed_out(SwarmClient& client, Time now);
 

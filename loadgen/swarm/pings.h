@@ -4,7 +4,7 @@
 
 namespace pulsegate::load {
 
-/// The keepalive of clients that talk, whatever else they send.
+/// The keepalive of clients that are not silent, whatever else they send.
 class Pings {
 public:
     explicit Pings(SwarmState& state) : state_(state) {}
@@ -16,7 +16,7 @@ public:
     void ping(SwarmClient& client, Time now);
     void answered(SwarmClient& client, Time sent, Time now);
 
-    /// The connection ended, or the run: a ping that has waited too long for its answer is counted.
+    /// The connection or the run has ended: counts a ping that has waited too long for its answer.
     void give_up(const SwarmClient& client, Time now);
 
 private:

@@ -8,8 +8,8 @@
 
 namespace pulsegate::load {
 
-/// An open loop: events at planned times, at a rate that peaks change, whatever happened to earlier
-/// ones. A delay shows in the measurements instead of reducing the load.
+/// An open loop: events at planned times, with a rate that peaks change, whatever happened to
+/// earlier events. A delay appears in the measurements instead of reducing the load.
 class PlannedRate {
 public:
     PlannedRate() = default;

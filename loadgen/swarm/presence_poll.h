@@ -12,9 +12,9 @@
 
 namespace pulsegate::load {
 
-/// Asks the server by HTTP, now and then, who of this worker's clients is online, and judges each
-/// answer at once by what is true of the client. Clients that share a user are passed over, as are
-/// answers that a change within the time of the question could explain.
+/// Regularly asks the server by HTTP which of this worker's clients are online, and compares each
+/// answer with the client's true state at once. It ignores clients that share a user, and answers
+/// that a change during the request could explain.
 class PresencePoll {
 public:
     /// Throws `std::runtime_error` if the file of the token can't be read.
@@ -25,7 +25,7 @@ public:
 private:
     struct Asked {
         SwarmClient* client;
-        std::uint64_t version = 0;  ///< that was told last
+        std::uint64_t version = 0;  ///< the last version that was told
     };
 
     void choose_clients();
@@ -39,13 +39,13 @@ private:
 
     SwarmState& state_;
     const Profiles& profiles_;
-    std::unique_ptr<PresenceQuery> query_;  ///< null: nobody is asked
+    std::unique_ptr<PresenceQuery> query_;  ///< null: no API is asked
     std::vector<Asked> clients_;
     std::size_t next_client_ = 0;
-    std::unordered_map<std::string, std::size_t> under_way_;  ///< by user: a place in `clients_`
+    std::unordered_map<std::string, std::size_t> under_way_;  ///< by user: an index in `clients_`
     Time next_{};
-    bool answered_ = false;        ///< ever
-    unsigned first_troubles_ = 0;  ///< before that
+    bool answered_ = false;        ///< was there ever an answer?
+    unsigned first_troubles_ = 0;  ///< failed requests before the first answer
 };
 
 }  // namespace pulsegate::load

@@ -14,15 +14,16 @@ namespace pulsegate::load {
 /// How the clients of each group connect, and under which names.
 class Profiles {
 public:
-    /// Resolves names and reads files: it throws `std::runtime_error`.
+    /// Resolves names and reads files. Throws `std::runtime_error`.
     explicit Profiles(const Assignment& assignment);
 
     const ClientProfile& of(std::size_t group) const { return profiles_[group]; }
 
-    /// Under which name the server shows the presence of a client.
+    /// The name under which the server shows the presence of a client.
     std::string presence_name(std::uint32_t number) const;
 
-    /// Presence is a user's. Several clients may be one user: it is named after the first.
+    /// Presence belongs to users. Several clients may be one user; the first client's number
+    /// identifies the user.
     std::uint32_t user_of(std::uint32_t number) const { return identities_.first_of_user(number); }
 
     /// Its token has expired, so that the server may close it.

@@ -10,14 +10,14 @@
 
 namespace pulsegate::load {
 
-/// The clients of a group that all vanish at once and all reconnect at once, as after an outage of
-/// a network. Their connections are reset, so that no port stays in TIME_WAIT.
+/// The clients of a group that all vanish together and all reconnect together, as after a network
+/// outage. Their connections are reset, so that no port stays in TIME_WAIT.
 ///
-/// It works in short turns, between which the loop reads what the others were sent: opening
-/// thousands of connections must not delay the reads that are measured.
+/// It works in short turns. In between, the loop reads the packets to other clients, because
+/// opening thousands of connections must not delay the measured reads.
 class ReconnectStorm {
 public:
-    /// Of the group with this number.
+    /// The storm of the group with this number.
     ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers, std::uint16_t group);
 
     void go(Time at);
@@ -50,7 +50,7 @@ private:
     std::uint32_t away_ = 0;
 };
 
-/// Each group that has one has its own, at its own time.
+/// The storms of all groups, each at its own time.
 class ReconnectStorms {
 public:
     ReconnectStorms(SwarmState& state, Logins& logins, Watchers& watchers);

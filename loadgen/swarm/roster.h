@@ -9,12 +9,12 @@
 
 namespace pulsegate::load {
 
-/// Who is who in a run, and who has to do with each other: it follows from the scenario and the
-/// seed, so that each worker knows it of all clients without asking.
+/// The clients of a run and their relations. They follow from the scenario and the seed, so that
+/// each worker knows them for all clients without communication.
 class Roster {
 public:
-    /// Of several `servers`, client n is at server n modulo their number. They are taken for
-    /// separate ones: clients only have to do with clients of their own server.
+    /// With several `servers`, client n uses server n modulo their number. The servers count as
+    /// separate: clients only communicate with clients of their own server.
     Roster(const Scenario& scenario, std::uint64_t seed, std::uint32_t servers = 1);
 
     const Scenario& scenario() const { return scenario_; }
@@ -25,7 +25,7 @@ public:
     /// Silent clients are spread evenly over their group.
     bool falls_silent(std::uint32_t number) const;
 
-    /// It writes messages, if its group does, and others write to it.
+    /// Does it write messages, if its group does, and do others write to it?
     bool talks(std::uint32_t number) const;
 
     bool same_server(std::uint32_t one, std::uint32_t other) const {
@@ -40,9 +40,9 @@ public:
         QoS qos = QoS::at_most_once;
     };
     std::uint16_t contacts(std::uint32_t number) const;
-    /// Nothing if there is nobody that it could write to.
+    /// Nothing if there is no client or room that it could write to.
     std::optional<Contact> contact(std::uint32_t number, std::uint16_t slot) const;
-    /// Bytes of payload of each of the messages, at least `Message::size`.
+    /// The payload size of each message, at least `Message::size`.
     std::uint32_t message_size(std::uint32_t number, std::uint16_t slot,
                                std::uint32_t sequence) const;
 
@@ -63,7 +63,7 @@ private:
     const std::uint64_t seed_;
     const std::uint32_t servers_;
     std::uint32_t clients_ = 0;
-    std::vector<std::uint32_t> first_;       ///< client of each group, and behind the last
+    std::vector<std::uint32_t> first_;       ///< first client of each group, and the end
     std::vector<std::uint32_t> first_room_;  ///< likewise
 };
 

@@ -8,28 +8,29 @@
 
 namespace pulsegate::load {
 
-/// Clients that stop sending for good without closing their connection: the server must close them
-/// between their limit and a tick later.
+/// Clients that stop sending permanently without closing their connection. The server must close
+/// them between their limit and one tick later.
 class Silences {
 public:
     Silences(SwarmState& state, Pings& pings, Watchers& watchers)
         : state_(state), pings_(pings), watchers_(watchers) {}
 
     void go(Time at);
-    /// A client that is to fall silent is online: plans when.
+    /// A client that will fall silent is online: plans the time.
     void plan(SwarmClient& client, Time now);
     void fall_silent(SwarmClient& client, Time now);
     void closed(SwarmClient& client, Time now);
 
     bool settled(Time now) const;
-    /// At the end: who is still open.
+    /// At the end, counts connections that are still open.
     void judge(Time now);
 
 private:
     SwarmState& state_;
     Pings& pings_;
     Watchers& watchers_;
-    std::uint32_t yet_to_fall_silent_ = 0;  ///< of those who are online
+    std::uint32_t yet_to_fall_silent_ = 0;  ///< number of online clients that will still fall
+                                            ///< silent
     Time last_judgement_{};
 };
 

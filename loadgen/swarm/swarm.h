@@ -14,46 +14,46 @@
 
 namespace pulsegate::load {
 
-/// The clients of one worker, and what they do: they arrive, ping, write to each other, nap, fall
-/// silent, vanish in a storm or misbehave, as the scenario has it. It never sends less because the
-/// server is slow. Its times are of this machine's clock.
+/// The clients of one worker, and their actions: they arrive, ping, write to each other, nap, fall
+/// silent, vanish in a storm or misbehave, as the scenario says. It never sends less because the
+/// server is slow. Its times are from this machine's clock.
 ///
 /// The owner of the loop calls `turn` and leads it through the phases, in this order: `start`,
-/// `go`, `drain`, `flows`, `add_flows` with everything that is for this worker, `judge`,
-/// `close_all`.
+/// `go`, `drain`, `flows`, `add_flows` with all data for this worker, `judge`, `close_all`.
 class Swarm {
 public:
     /// Throws `std::runtime_error`, one line, if the server's name, a file of users or keys is bad.
     Swarm(Loop& loop, const Assignment& assignment);
     ~Swarm();
 
-    /// Does what is due; `late` is how much the loop was behind. Returns when to be called next.
+    /// Executes everything that is due; `late` is the lag of the loop. Returns when it must be
+    /// called next.
     Time turn(Time now, Duration late);
 
     void start(Time at);   ///< clients begin to arrive
     void go(Time at);      ///< the measured part begins: messages, silence, naps, storms
-    void drain(Time now);  ///< no new messages; what is under way may arrive
+    void drain(Time now);  ///< no new messages; messages in flight may arrive
 
-    bool ramped() const;   ///< every client that starts at once is in, or has failed
+    bool ramped() const;   ///< every client that starts at once is connected, or has failed
     bool settled() const;  ///< silent clients are judged, storms over, hostile clients seen
-    bool drained() const;  ///< nothing that this worker sent waits for an acknowledgement
+    bool drained() const;  ///< no message of this worker waits for an acknowledgement
 
-    /// What this worker's clients have sent, and when they were alive: for that worker's
-    /// `add_flows`, which may be this one. Bodies begin with the worker's number and hold a
-    /// mebibyte at most.
+    /// The messages that this worker's clients have sent, and the times when they were alive, for
+    /// the `add_flows` of a worker, which may be this one. Bodies begin with the receiving worker's
+    /// number, and have at most a mebibyte.
     struct Frame {
         std::uint32_t worker;
         std::string body;
     };
     std::vector<Frame> flows();
 
-    /// False: that is no body of `flows`.
+    /// Returns false if it is not a body of `flows`.
     [[nodiscard]] bool add_flows(std::span<const std::uint8_t> body);
 
-    /// Counts what is missing. Its measurements are in the next `take_samples`.
+    /// Counts missing messages. The measurements are in the next `take_samples`.
     void judge(Time now);
 
-    /// By second since `start`: what was added since the last call.
+    /// The measurements since the last call, by second since `start`.
     std::map<std::uint32_t, Measurements> take_samples(Time now);
 
     struct Mark {

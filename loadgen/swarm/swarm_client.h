@@ -14,22 +14,22 @@
 
 namespace pulsegate::load {
 
-/// A client of this worker: its connection, and what its activities know of it. All of it is here
-/// rather than with each activity, so that a packet touches one piece of memory.
+/// A client of this worker: its connection, and the data of all activities about it. The data is
+/// here instead of in each activity, so that a packet accesses one piece of memory.
 struct SwarmClient : AgendaEntry {
     enum class State : std::uint8_t {
         unborn,   ///< has not arrived yet
-        joining,  ///< an attempt to log in is under way
+        joining,  ///< an attempt to log in is in progress
         online,
         silent,
-        napping,  ///< away as planned; its next time is that of its return
+        napping,  ///< away as planned; its next time is its return
         waiting,  ///< for its next attempt
-        gone,     ///< for good
+        gone,     ///< permanently
         hostile,
         count_
     };
 
-    /// One of its contacts, and what it has sent there.
+    /// One of its contacts, and the messages to it.
     struct Flow {
         Roster::Contact contact;
         SentFlow sent;
@@ -43,7 +43,7 @@ struct SwarmClient : AgendaEntry {
     std::uint32_t number() const { return mqtt.number; }
     bool online() const { return state == State::online; }
 
-    /// Has not come yet, naps, or is just about to come back.
+    /// Has it not arrived yet, or does it nap, or is it about to come back?
     bool away_as_planned(Time now) const {
         return state == State::unborn || state == State::napping ||
                (state == State::joining && failed_attempts == 0 &&
@@ -54,25 +54,26 @@ struct SwarmClient : AgendaEntry {
     const std::uint16_t group;
     State state = State::unborn;
     QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic
-    std::uint8_t pings_behind = 0;     ///< in a row that were sent while another had no answer
+    std::uint8_t pings_behind = 0;     ///< consecutive pings that were sent while another had no
+                                       ///< answer
     std::uint8_t failed_attempts = 0;  ///< since it was online
     std::uint16_t script_at = 0;       ///< how far a hostile client got
-    std::uint16_t keepalive = 0;       ///< agreed in its last login that succeeded; 0: none
+    std::uint16_t keepalive = 0;       ///< agreed in its last successful login; 0: none
     bool entered = false;              ///< has been online
     bool in_ramp = false;              ///< its first attempt is one of those in progress
-    bool in_storm = false;             ///< vanished in it, and is not back
+    bool in_storm = false;             ///< it vanished in a storm, and is not back
     bool falls_silent = false;
     bool talks = false;
-    bool alive_for_watchers = false;  ///< the last fact told of it
-    bool awaits_own_topic = false;    ///< the SUBACK of its first SUBSCRIBE
+    bool alive_for_watchers = false;  ///< its last reported state
+    bool awaits_own_topic = false;    ///< it waits for the SUBACK of its first SUBSCRIBE
     bool lacks_filters = false;       ///< the server refused one of its subscriptions
 
     Time ping_at = Time::max();
     Time leave_at = Time::max();  ///< for a nap
     Time silent_at = Time::max();
     Time online_since{};
-    Time alive_changed{};  ///< when that fact became true; zero: there was none
-    Time last_send{};      ///< of `mqtt.before_send`, when last looked at
+    Time alive_changed{};  ///< when that state began; zero: there was none
+    Time last_send{};      ///< the last known value of `mqtt.before_send`
 
     Oversleeping oversleeping;
     Attendance attendance;

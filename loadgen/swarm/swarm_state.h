@@ -18,7 +18,8 @@
 
 namespace pulsegate::load {
 
-/// What the activities of a worker's clients share: hence so much, and all of it open to them.
+/// The state that the activities of a worker's clients share. It is public, because all activities
+/// use it.
 class SwarmState {
 public:
     enum class Phase : std::uint8_t { idle, arriving, measuring, draining, over };
@@ -36,16 +37,16 @@ public:
     void enter(SwarmClient& client, State state);
     std::uint32_t count(State state) const { return counts_[static_cast<std::size_t>(state)]; }
 
-    /// Silence after which the server must close it; zero: never. Of its last login that succeeded:
-    /// a new attempt changes nothing for the connection before.
+    /// Silence after which the server must close it; zero: never. It belongs to the last successful
+    /// login: a new attempt changes nothing for the earlier connection.
     Duration limit_of(const SwarmClient& client) const;
-    /// To be called before and after sends, so that too long a silence is noticed.
+    /// Call it before and after sends, so that too long a silence is noticed.
     void note_sends(SwarmClient& client);
     SilenceAtClose silence_of(const SwarmClient& client, Time now) const;
     /// The server was right to close it, because the generator kept it from sending.
     bool starved(const SwarmClient& client, Time now) const;
 
-    // What is measured.
+    // Measurements.
     Measurements& at(Time time) { return samples.at(time); }
     void give_example(std::string text);
     void mark(Time at, std::string text);
@@ -89,11 +90,11 @@ public:
     std::vector<std::pair<double, std::string>> marks;
 
 private:
-    const std::string topics_;  ///< what those of the run begin with
+    const std::string topics_;  ///< the beginning of the run's topics
     std::array<std::uint32_t, static_cast<std::size_t>(State::count_)> counts_{};
 };
 
-/// How examples name a client.
+/// A client's name in examples.
 std::string who(const SwarmClient& client);
 
 }  // namespace pulsegate::load

@@ -11,12 +11,12 @@
 
 namespace pulsegate::load {
 
-/// What a worker tells the others at the end, packed for the control connection: u32 the worker
-/// that it is for, u8 what follows (totals of flows, or facts of who was alive), and those.
+/// A worker's data for the others at the end, packed for the control connection: u32 the receiving
+/// worker, u8 the kind of data (totals of flows, or when clients were alive), and the data.
 std::vector<Swarm::Frame> truth_frames(const SwarmState& state, const Chat& chat,
                                        const Watchers& watchers);
 
-/// False: that is no such frame, or not for this worker.
+/// Returns false if it is not such a frame, or not for this worker.
 [[nodiscard]] bool read_truth_frame(std::span<const std::uint8_t> body, const SwarmState& state,
                                     Deliveries& deliveries, Watchers& watchers);
 

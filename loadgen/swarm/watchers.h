@@ -12,30 +12,30 @@
 
 namespace pulsegate::load {
 
-/// Watches the presence of others, tells other workers' watchers the truth about this worker's
-/// clients, and compares both at the end. Presence is judged by user, named after the first of the
-/// clients that share it.
+/// Watches the presence of others, tells other workers' watchers the true state of this worker's
+/// clients, and compares both at the end. Presence is judged by user; the first client of a user
+/// identifies the user.
 class Watchers {
 public:
     Watchers(SwarmState& state, const Profiles& profiles);
 
-    /// Filters that a client has to subscribe to.
+    /// Filters that a client must subscribe to.
     std::vector<std::string> filters_of(const SwarmClient& client) const;
 
-    /// False: the topic is not one of presence.
+    /// Returns false if the topic is not a presence topic.
     bool received(const SwarmClient& client, const Publish& message, Time now);
 
-    /// An observation, perhaps by other means: then `observer` is not a client's number.
+    /// An observation. If it is not by a client, `observer` is not a client's number.
     void observed(const Presence::Observation& seen, Time now);
 
-    // What happens to clients; those that nobody watches are passed over.
+    // Events of clients. Clients that nobody watches are ignored.
     void online(SwarmClient& client, Time at);
-    /// It said so, by DISCONNECT or by a reset: the server knows at once.
+    /// The client left with DISCONNECT or a reset, so the server knows it at once.
     void left(SwarmClient& client, Time at);
     void lost(SwarmClient& client, Time at);  ///< its connection broke
     void fell_silent(SwarmClient& client, Time at);
 
-    /// The truth, for the workers whose clients watch it.
+    /// The true states, for the workers with clients that watch them.
     template <class Visit>
     void for_each_fact(Visit visit) const {
         for (const Liveness& fact : facts_)
@@ -46,8 +46,8 @@ public:
 
     void judge(Time now);
 
-    /// Of a name that the server shows; nothing if it is nobody of this run that this worker
-    /// watches.
+    /// The user with a name that the server shows; nothing if this worker does not watch such a
+    /// user.
     std::optional<std::uint32_t> user_of(std::string_view name) const;
 
 private:
@@ -63,8 +63,8 @@ private:
     Presence presence_;
     std::unordered_map<std::string, std::uint32_t> watched_;  ///< by this worker, by name
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> watching_;  ///< workers by user
-    /// Users with hostile clients, or with clients of several servers: what they should be shown as
-    /// is unknown.
+    /// Users with hostile clients, or with clients of several servers: their right state is
+    /// unknown.
     std::unordered_set<std::uint32_t> doubtful_;
     std::vector<Liveness> facts_;
 };

@@ -6,8 +6,8 @@
 
 namespace pulsegate::load {
 
-/// When a client was there to receive messages: its stays are numbered from 1, and before stay n+1
-/// lies absence n. It remembers only who is to blame for an absence.
+/// When a client was connected to receive messages. Its stays are numbered from 1; absence n is
+/// before stay n+1. It remembers only the causes of absences.
 class Attendance {
 public:
     enum class Cause : std::uint8_t {
@@ -27,14 +27,14 @@ public:
         if (cause != Cause::planned) blamed_.emplace_back(stays_, cause);
     }
 
-    /// From now on messages are sent to it.
+    /// From now on, messages are sent to it.
     void begin() { at_begin_ = stays_; }
 
     bool there() const { return there_; }
     std::uint32_t stay() const { return stays_; }  ///< this one or the last
     std::uint32_t stay_at_begin() const { return at_begin_; }
 
-    /// The worst reason for the absences between two stays: the generator's own fault excuses all.
+    /// The worst cause of the absences between two stays. A fault of the generator excuses all.
     Cause cause_between(std::uint32_t from, std::uint32_t to) const {
         Cause worst = Cause::planned;
         for (const auto& [absence, cause] : blamed_)

@@ -19,28 +19,28 @@ struct SilenceAtClose {
 
 enum class Expiry : std::uint8_t { in_time, early, late, unclear };
 
-/// Judges closes of the server by what it promises: a client that keeps talking is not
-/// closed, and a silent one is closed between `limit` and one tick later. A limit of zero means
-/// that none was agreed: the server need not close the client, and may (MQTT 5.0,
-/// section 3.1.2.10).
+/// Judges closes of the server by its promises: a client that keeps sending is not closed, and a
+/// silent one is closed between `limit` and one tick later. A limit of zero means that there is no
+/// limit: the server may close the client, but need not (MQTT 5.0, section 3.1.2.10).
 struct CloseJudge {
     Duration tick{};
     Duration tolerance{};  ///< for the kernel and a busy machine
 
-    /// Of a client that was silent. `unclear` if the generator had stalled, or without a limit.
+    /// Judges the close of a silent client. The result is `unclear` if the generator had stalled,
+    /// or if there is no limit.
     Expiry judge(const SilenceAtClose& close, Duration limit) const;
 
-    /// The latest moment at which a client may be closed that sent last at `after_send`.
+    /// The latest time at which a client with its last send at `after_send` may be closed.
     Time deadline(Time after_send, Duration limit) const {
         return limit > Duration::zero() ? after_send + limit + tick + tolerance : Time::max();
     }
 };
 
-/// When a client was kept from sending by the generator, so that the server may have been right to
+/// Times when the generator kept a client from sending, so that the server may have been right to
 /// close it.
 class Oversleeping {
 public:
-    /// To be told of each send: `before` the last one, now `sent`.
+    /// Call it for each send: the last one was at `before`, this one is at `sent`.
     void sent(Time before, Time sent, Duration limit) {
         const bool known = before != Time() && limit > Duration::zero();
         if (known && sent - before >= limit) until_ = sent;

@@ -9,7 +9,7 @@
 
 namespace pulsegate::load {
 
-/// What the worker of a sender tells the workers of its receivers at the end.
+/// The data about a flow that the sender's worker sends to the receivers' workers at the end.
 struct FlowTotal {
     std::uint32_t sender = 0;
     std::uint16_t slot = 0;
@@ -22,7 +22,7 @@ struct FlowTotal {
 
 void put(const FlowTotal& total, Buffer& out);
 
-/// Takes one from the front of `in`; nothing if there is none.
+/// Takes a total from the front of `in`; nothing if there is none.
 [[nodiscard]] std::optional<FlowTotal> take_flow_total(Bytes& in);
 
 }  // namespace pulsegate::load

@@ -8,9 +8,8 @@
 
 namespace pulsegate::load {
 
-/// The head of each message's payload: what it is, and where it belongs. The rest of the payload
-/// follows from it, as does a checksum in it, so that a message that was changed on its way is
-/// noticed.
+/// The head of each message's payload identifies the message. The rest of the payload and a
+/// checksum follow from it, so that changed messages are noticed.
 struct Message {
     static constexpr std::size_t size = 32;
 
@@ -18,7 +17,7 @@ struct Message {
     Time planned{};  ///< of the run's common clock
     std::uint32_t sender = 0;
     std::uint32_t receiver = 0;  ///< a client, or a room
-    std::uint16_t slot = 0;      ///< which of its sender's contacts
+    std::uint16_t slot = 0;      ///< index of the sender's contact
     std::uint32_t sequence = 0;  ///< counts from 0 in each flow: sender and slot
 
     bool operator==(const Message&) const = default;
@@ -27,11 +26,11 @@ struct Message {
 /// Overwrites `out` with a payload of `size` bytes, at least `Message::size`.
 void write_message(const Message& message, std::size_t size, Buffer& out);
 
-/// Nothing if that is not the head of a message, or a head that was changed.
+/// Nothing if it is not the head of a message, or if it was changed.
 [[nodiscard]] std::optional<Message> read_message(Bytes payload);
 
-/// Is everything behind the head, too, as `write_message` wrote it? A message that was cut short or
-/// extended is not noticed here: its size has to be known.
+/// Is everything after the head unchanged, too? This does not notice a message that was cut or
+/// extended, because that needs the size.
 [[nodiscard]] bool is_whole(const Message& message, Bytes payload);
 
 }  // namespace pulsegate::load

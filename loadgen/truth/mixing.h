@@ -4,8 +4,8 @@
 
 namespace pulsegate::load {
 
-/// A number that looks random but follows from others, so that every worker knows what the clients
-/// of another one do. (The finalizer of SplitMix64.)
+/// A number that looks random but is computed from other numbers, so that every worker knows the
+/// actions of other workers' clients. (The finalizer of SplitMix64.)
 constexpr std::uint64_t mix(std::uint64_t value) {
     value += 0x9e3779b97f4a7c15;
     value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;

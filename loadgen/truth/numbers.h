@@ -5,7 +5,7 @@
 
 namespace pulsegate::load {
 
-/// A set of sequence numbers as ranges [from, to), which come mostly one behind the other.
+/// A set of sequence numbers as ranges [from, to). The numbers are mostly added in order.
 class Numbers {
 public:
     struct Range {

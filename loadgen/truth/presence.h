@@ -11,7 +11,7 @@
 
 namespace pulsegate::load {
 
-/// What really happened to a client whose presence others watch.
+/// The true event of a client that others watch.
 struct Liveness {
     enum class Kind : std::uint8_t {
         online,  ///< it has sent the CONNECT of a login that succeeded
@@ -21,8 +21,8 @@ struct Liveness {
     std::uint32_t client = 0;
     Kind kind = Kind::online;
     Time at{};  ///< of the run's common clock
-    /// How long the server may take to notice its end. Silence: as agreed with the server; zero: it
-    /// need not notice.
+    /// The time that the server may take to notice the end. For silence: as agreed with the server;
+    /// zero: it need not notice.
     Duration limit{};
 
     bool operator==(const Liveness&) const = default;
@@ -31,11 +31,11 @@ struct Liveness {
 void put(const Liveness& fact, Buffer& out);
 [[nodiscard]] std::optional<Liveness> take_liveness(Bytes& in);
 
-/// Compares what the server says of users' presence with what really happened to their clients: a
-/// user is online while any of them is.
+/// Compares the server's reports of users' presence with the true events of their clients: a user
+/// is online while any client is online.
 ///
 /// A presence server may skip changes of a client that comes and goes quickly, and may be a little
-/// late. So a fault is only what lasted: an offline that no end of the user explains, an online
+/// late. So only lasting errors are faults: an offline that no end of the user explains, an online
 /// that stays beyond the limits of all clients, a login that is never shown.
 class Presence {
 public:
@@ -45,12 +45,14 @@ public:
         bool online = false;
         std::uint64_t version = 0;
         Time at{};              ///< of the run's common clock
-        bool snapshot = false;  ///< the state when asked, not the news of a change
-        /// Since then the observer has to be told each change; `max()`: it need not be told all.
+        bool snapshot = false;  ///< the state as an answer to a question, not the report of a
+                                ///< change
+        /// Since then, the observer must be told each change; `max()`: it need not be told all.
         Time since = Time::max();
     };
 
-    /// `contradiction`: another state than this or another observer was told for the same version.
+    /// `contradiction`: a different state than this or another observer was told for the same
+    /// version.
     enum class Order : std::uint8_t { news, repeated, out_of_order, contradiction };
     Order observed(const Observation& seen);
 
@@ -62,25 +64,25 @@ public:
             enum class Kind : std::uint8_t { false_offline, ghost, missing, unseen, hidden };
             Kind kind;
             std::uint32_t user;
-            /// False offline: when it was shown. Hidden: when others were told. Else the truth that
-            /// was not shown.
+            /// False offline: when it was shown. Hidden: when others were told. Otherwise: the time
+            /// of the state that was not shown.
             Time at;
-            std::uint32_t observer = 0;  ///< hidden: the one that was not told
+            std::uint32_t observer = 0;  ///< hidden: the observer that was not told
         };
         std::vector<Fault> faults;
         std::vector<Duration> detections;   ///< from a client's last packet to its offline
         std::vector<Duration> appearances;  ///< from a client's login to its online
     };
 
-    /// What counts for a user.
+    /// The limits for a user.
     struct Bounds {
-        Duration slack{};  ///< so late a login may be shown, and an offline after the limit
-        /// Since then somebody watched who still does: what was not shown in the end is only known
-        /// to be missing if there was somebody to show it to.
+        Duration slack{};  ///< allowed delay of a shown login, and of an offline after the limit
+        /// The time since which an observer has watched without a break. A state that was never
+        /// shown is only a fault if somebody watched.
         Time watched_since = Time::min();
     };
 
-    /// Of the users that had some event. `until`: when the observation ended.
+    /// Judges the users that had events. `until` is the end of the observation.
     template <class BoundsOf>
     Verdict judge(Time until, BoundsOf bounds_of) const {
         Verdict verdict;
@@ -92,13 +94,13 @@ public:
         return verdict;
     }
 
-    /// Adds a fault if an observer that had to be told each change since `since` was not told the
-    /// last one, although others were, and that more than `slack` ago.
+    /// Adds a fault if an observer that must be told each change since `since` was not told the
+    /// last change, although others were told more than `slack` ago.
     void judge_last(std::uint32_t observer, std::uint32_t user, Time since, Time until,
                     Duration slack, Verdict& verdict) const;
 
 private:
-    /// Of all observers together: who was told first counts.
+    /// A change for all observers together: the first report counts.
     struct Change {
         std::uint64_t version;
         Time first;
@@ -107,17 +109,17 @@ private:
     };
     using Changes = std::vector<Change>;  ///< by version
 
-    /// A change that an observer was not told: it was told a later one next.
+    /// A change that an observer was not told, because it was told a later one next.
     struct Skip {
         Verdict::Fault fault;
         Duration lasted;  ///< until the next change
     };
 
-    /// From a login to the end, when the last of the clients that were there then was gone.
+    /// The time from a login to the end of the last client of that time.
     struct Life {
         Time from;
         Time to = Time::max();
-        Time limit = Time::max();  ///< when the server must have noticed; never: `max()`
+        Time limit = Time::max();  ///< when the server must have noticed the end; never: `max()`
         bool silent_end = false;
         bool shown_offline = false;
     };
@@ -132,7 +134,7 @@ private:
         std::size_t operator()(const Pair& pair) const;
     };
 
-    /// `change` is the one that was told, `last` the version that was told before it.
+    /// `change` is the change that was told, `last` the version that was told before it.
     void note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
                     Changes::const_iterator change);
     static Lives lives_of(std::vector<Liveness> facts);
@@ -146,7 +148,7 @@ private:
                               Verdict& verdict);
     static void judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
                            const Bounds& bounds, Verdict& verdict);
-    /// Was there somebody for long enough to be shown, and somebody to be told of it?
+    /// Was the user online for long enough to be shown, and was there an observer?
     static bool due(Time from, Time to, const Bounds& bounds);
     /// Was the user shown as online at that time?
     static bool shown(const Changes& changes, Time at);
@@ -158,7 +160,8 @@ private:
     std::vector<Skip> skips_;
 };
 
-/// "online" and a version from the JSON of a presence topic, or of an event. Nothing if it is none.
+/// "online" and a version from the JSON of a presence topic or an event. Nothing if it is not such
+/// JSON.
 struct PresenceText {
     bool online = false;
     std::uint64_t version = 0;

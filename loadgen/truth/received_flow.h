@@ -11,26 +11,26 @@
 
 namespace pulsegate::load {
 
-/// What one receiver got of one flow: which numbers are missing so far, and which came too often.
-/// It needs no memory for a flow without faults but itself, and 16 bytes for each gap.
+/// The messages of one flow that one receiver got: which numbers are missing so far, and which came
+/// too often. A flow without faults needs no further memory, and each gap needs 16 bytes.
 class ReceivedFlow {
 public:
     enum class Arrival : std::uint8_t {
         first,
-        behind,         ///< the first time, but behind a later one
+        behind,         ///< the first time, but after a later one
         again_allowed,  ///< marked as a repetition, on another connection
         again,          ///< a fault, unless the sender repeated it: QoS 1 of a kept session
     };
 
-    /// `before`: the receiver's stay when the flow began.
+    /// `before` is the receiver's stay when the flow began.
     explicit ReceivedFlow(std::uint32_t before = 0) : stay_(before) {}
 
     Arrival arrive(std::uint32_t number, QoS qos, bool dup, std::uint32_t stay);
 
-    /// An `again` that only the sender's total can judge.
+    /// Remembers an `again` that only the sender's total can judge.
     void remember_again(std::uint32_t number) { faults().again.push_back(number); }
 
-    /// What became of the messages that the sender has sent.
+    /// The result for the sent messages.
     struct Outcome {
         std::uint32_t received = 0;  ///< each counted once
         std::uint32_t lost = 0;
@@ -38,18 +38,18 @@ public:
         std::uint32_t missed_away = 0;
         std::uint32_t missed_closed = 0;
         std::uint32_t excused = 0;
-        std::uint32_t repeated = 0;  ///< of those that were remembered
+        std::uint32_t repeated = 0;  ///< faults among the remembered repetitions
         std::uint32_t invented = 0;  ///< received, but never sent
 
         /// A number that was lost, if there is one.
         std::uint32_t example = 0;
     };
 
-    /// `kept`: the server keeps such messages while the receiver is away.
+    /// `kept`: the server keeps such messages while the receiver is absent.
     Outcome judge(const FlowTotal& total, const Attendance& receiver, bool kept) const;
 
 private:
-    /// Missing are [from, to); the receiver's stay when it got the neighbours.
+    /// The missing numbers [from, to), and the receiver's stays when it got the neighbours.
     struct Gap {
         std::uint32_t from;
         std::uint32_t to;
@@ -70,7 +70,7 @@ private:
     bool fill(std::uint32_t number);
 
     std::uint32_t next_ = 0;
-    std::uint32_t stay_;  ///< when the last new one came
+    std::uint32_t stay_;  ///< stay in which the last new number came
     std::unique_ptr<Faults> faults_;
 };
 

@@ -14,7 +14,7 @@ class Samples {
 public:
     void start(Time at) { start_ = at; }
 
-    /// What is before the start belongs to its first second.
+    /// Times before the start belong to the first second.
     std::uint32_t second_of(Time at) const {
         return at <= start_ ? 0
                             : static_cast<std::uint32_t>((at - start_) / std::chrono::seconds(1));

@@ -8,13 +8,13 @@
 
 namespace pulsegate::load {
 
-/// What a client has sent to one of its contacts: how many messages, and which of them may be
-/// missing or may come twice although the server did nothing wrong.
+/// The messages that a client has sent to one of its contacts: their number, and which of them may
+/// be missing or may come twice without a fault of the server.
 class SentFlow {
 public:
     std::uint32_t sent() const { return next_; }
 
-    /// The number of the message that is about to be sent; `take` when it was.
+    /// The number of the next message to send; call `take` when it was sent.
     std::uint32_t next() const { return next_; }
     void take() { ++next_; }
 
@@ -24,23 +24,23 @@ public:
     }
     void doubt(std::uint32_t number) { exceptions().in_doubt.add(number); }
 
-    /// QoS 0 has no acknowledgement, but who answers a ping has read what came before it. To be
-    /// told of pings that are sent while no other is unanswered.
+    /// QoS 0 has no acknowledgement, but a server that answers a ping has read everything before
+    /// it. Call it for pings that are sent while no other ping is unanswered.
     void ping_sent() { before_ping_ = next_; }
     void ping_answered() { read_ = before_ping_; }
 
-    /// The connection ended, and the server may not have read what it was sent last. A kept session
-    /// sends again what was not acknowledged; of a clean one `doubt` is told.
+    /// The connection ended, and the server may not have read the last messages. A kept session
+    /// sends unacknowledged messages again; for a clean session, `doubt` is told.
     void connection_ended(QoS qos, bool session_kept);
 
-    /// The client took its leave with DISCONNECT: the server reads all that came before, but what
-    /// it had not acknowledged is sent again all the same.
+    /// The client left with DISCONNECT: the server reads everything before it, but unacknowledged
+    /// messages are sent again nevertheless.
     void left(QoS qos, bool session_kept) {
         if (qos == QoS::at_most_once) read_ = next_;
         connection_ended(qos, session_kept);
     }
 
-    /// The client does not come back: nobody sends again what was not acknowledged.
+    /// The client does not come back, so nobody sends unacknowledged messages again.
     void doubt_unacknowledged() {
         if (acknowledged_ < next_) exceptions().in_doubt.add(acknowledged_, next_);
     }

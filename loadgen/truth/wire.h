@@ -14,7 +14,7 @@ void put(Int value, Buffer& out) {
         out.push_back(static_cast<char>(value >> shift & 0xff));
 }
 
-/// Takes a number from the front of `in`, which must hold it.
+/// Takes a number from the front of `in`, which must have enough bytes.
 template <class Int>
 Int take(Bytes& in) {
     Int value = 0;
