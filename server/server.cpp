@@ -84,8 +84,7 @@ Server::Server(const Config& config, ServerHost host) try
                 spdlog::error("events: {}", trouble);
             });
         } catch (const std::system_error& error) {
-            throw ConfigError(
-                fmt::format("events: {}; name a file that can be written, or -", error.what()));
+            throw ConfigError(fmt::format("events: {}; name a writable file, or -", error.what()));
         }
     }
     if (config_.webhook.url) webhook_ = std::make_unique<Webhook>(config_.webhook);

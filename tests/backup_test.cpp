@@ -173,7 +173,7 @@ TEST_CASE("a backup replaces an older one only if it is told to") {
     REQUIRE(scene.submit(next_unit(1, 10)).get() == Outcome::committed);
     const BackupResult again = scene.back_up(scene.copy());
     CHECK(again.status == Status::exists);
-    CHECK(again.error == scene.copy() + " is there already");
+    CHECK(again.error == scene.copy() + " exists already");
     CHECK(scene.restored().stamps().empty());
     CHECK(scene.back_up(scene.copy(), true).status == Status::written);
     CHECK(scene.restored().stamps() == std::vector<Stamp>{1});

@@ -75,7 +75,8 @@ TEST_CASE("a data set of another kind is refused") {
 TEST_CASE("names and leases that cannot be are refused") {
     RedisServer server;
     CHECK(complaint([&] { Membership(hurried_node("a b", server.target())); }) ==
-          "node-name: 'a b' is none; use 1 to 64 letters, digits, dots, hyphens and underscores");
+          "node-name: 'a b' is not a valid name; use 1 to 64 letters, digits, dots, hyphens and "
+          "underscores");
     auto options = hurried_node("a", server.target());
     options.lease = 3 * options.beat;
     CHECK(complaint([&] { const Membership node(options); }).starts_with("node-lease: "));

@@ -96,15 +96,15 @@ TEST_CASE("keys of each kind in a set check the tokens that name them") {
     CHECK(ask_set(set, signed_by(other_rsa(), R"({"alg":"RS256","kid":"r"})")) ==
           "!its signature is wrong");
     CHECK(ask_set(set, signed_by(rsa(), R"({"alg":"RS256","kid":"c"})")) ==
-          "!no key is for its alg and kid");
+          "!no key matches its alg and kid");
     CHECK(ask_set(set, hs256(usual_claims, R"({"alg":"HS256","kid":"r"})")) ==
-          "!no key is for its alg and kid");
+          "!no key matches its alg and kid");
 }
 
 TEST_CASE("a token that names a key which is not in the set may wait for it") {
     const auto set = set_of({rsa_jwk(rsa(), R"(,"kid":"old")")});
     CHECK(ask_set(set, signed_by(other_rsa(), R"({"alg":"RS256","kid":"new"})")) ==
-          "?no key is for its alg and kid");
+          "?no key matches its alg and kid");
     CHECK(ask_set(set, signed_by(rsa(), R"({"alg":"RS256"})")) == "alice");
     CHECK(ask_set(set, signed_by(other_rsa(), R"({"alg":"RS256"})")) == "!its signature is wrong");
 }

@@ -41,13 +41,13 @@ TEST_CASE("of several keys the one that the token names is asked, or all that fi
     CHECK(gate.ask(signed_by(other_rsa(), header("2026.pem"))) == "alice");
     CHECK(gate.ask(signed_by(other_rsa(), header("2026"))) == "alice");
     CHECK(gate.ask(signed_by(other_rsa(), header("2025"))) == "!its signature is wrong");
-    CHECK(gate.ask(signed_by(other_rsa(), header("2027"))) == "!no key is for its alg and kid");
+    CHECK(gate.ask(signed_by(other_rsa(), header("2027"))) == "!no key matches its alg and kid");
     CHECK(gate.ask(signed_by(other_rsa(), header("../2026.pem"))) == "alice");
     CHECK(gate.ask(signed_by(other_rsa(), header(""))) == "alice");
 }
 
 TEST_CASE("without a key every token is refused") {
-    CHECK(TokenGate().ask(hs256(usual_claims)) == "!no key is for its alg and kid");
+    CHECK(TokenGate().ask(hs256(usual_claims)) == "!no key matches its alg and kid");
 }
 
 TEST_CASE("a secret may end with a line break that is not part of it, unless it is plain bytes") {

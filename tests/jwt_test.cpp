@@ -76,9 +76,9 @@ TEST_CASE("a token without a signature is refused, however it spells none") {
     gate.with_secret().with_key("rsa.pem", rsa().public_pem());
     for (const char* none : {"none", "None", "NONE", "nOnE", ""}) {
         const auto text = unsigned_token(std::string(R"({"alg":")") + none + "\"}", usual_claims);
-        CHECK(gate.ask(text + ".") == "!no key is for its alg and kid");
+        CHECK(gate.ask(text + ".") == "!no key matches its alg and kid");
         CHECK(gate.ask(text + "." + base64url(hmac(secret, text))) ==
-              "!no key is for its alg and kid");
+              "!no key matches its alg and kid");
         CHECK(gate.ask(text) == "!it is not a signed token of three parts");
     }
     const auto text = unsigned_token(R"({"alg":"HS256"})", usual_claims);
@@ -91,10 +91,10 @@ TEST_CASE("a public key is no secret: HS256 signed with its text is refused") {
     const std::string pem = rsa().public_pem();
     gate.with_key("rsa.pem", pem);
     const std::string header = R"({"alg":"HS256","kid":"rsa.pem"})";
-    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key is for its alg and kid");
+    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key matches its alg and kid");
 
     gate.with_secret();
-    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key is for its alg and kid");
+    CHECK(gate.ask(hs256(usual_claims, header, pem)) == "!no key matches its alg and kid");
     CHECK(gate.ask(hs256(usual_claims, R"({"alg":"HS256"})", pem)) == "!its signature is wrong");
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a token's alg does not change what its key is for") {
         CHECK(gate.ask(signed_by(p256, std::string(R"({"alg":")") + alg + "\"}"))[0] == '!');
     for (const char* alg : {"RS384", "RS512", "PS256", "ES384", "ES512", "HS512", "hs256"})
         CHECK(gate.ask(hs256(usual_claims, std::string(R"({"alg":")") + alg + "\"}")) ==
-              "!no key is for its alg and kid");
+              "!no key matches its alg and kid");
 }
 
 TEST_CASE("a signature by a stranger's key, of other claims, or changed anywhere is wrong") {

@@ -360,7 +360,7 @@ TEST_CASE("only replicas that have the data count") {
     const auto objection = [&] {
         return complaint([&] { check_terms(redis, terms, soon_enough()); });
     };
-    CHECK(has(objection(), "0 replicas are connected, and cluster-replicas asks for 1"));
+    CHECK(has(objection(), "0 replicas are connected, but cluster-replicas requires 1"));
     const RedisServer replica({"--replicaof", fmt::format("127.0.0.1 {}", primary.port())});
     REQUIRE(redis.call({"SET", "key", "value"}, soon_enough()).text == "OK");
     CHECK(redis.call({"WAIT", "1", "60000"}, soon_enough()).integer == 1);

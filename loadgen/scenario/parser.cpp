@@ -121,9 +121,8 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
         all += (names.empty() ? "" : ", ") + std::string(scenario.name);
         names.push_back(scenario.name);
     }
-    throw std::runtime_error(
-        fmt::format("no scenario '{}': name a file that can be read, or one of {}{}", name, all,
-                    did_you_mean(name, names)));
+    throw std::runtime_error(fmt::format("no scenario '{}': name a readable file, or one of {}{}",
+                                         name, all, did_you_mean(name, names)));
 }
 
 }  // namespace

@@ -60,16 +60,16 @@ AdminToken token_in(std::string_view line) {
     const auto second = line.find(':', std::min(first, line.size() - 1) + 1);
     if (second == line.npos)
         throw std::runtime_error(
-            "is no NAME:ROLE:HASH; pulsegate token NAME ROLE prints such a line");
+            "is not NAME:ROLE:HASH; pulsegate token NAME ROLE prints such a line");
     const auto name = line.substr(0, first);
     const auto role = role_named(line.substr(first + 1, second - first - 1));
     const auto hash = hash_in(line.substr(second + 1));
     if (!is_token_name(name))
-        throw std::runtime_error("the name is not of 1 to 64 letters, digits, '.', '_' or '-'");
+        throw std::runtime_error("the name does not have 1 to 64 letters, digits, '.', '_' or '-'");
     if (!role) throw std::runtime_error("the role is not read, publish or operate");
     if (!hash)
         throw std::runtime_error(
-            "the hash is not of 64 hexadecimal digits; it is the token's SHA-256, which "
+            "the hash does not have 64 hexadecimal digits; it is the token's SHA-256, which "
             "pulsegate token NAME ROLE prints");
     return {.name = std::string(name), .role = *role, .hash = *hash};
 }

@@ -312,7 +312,7 @@ JwtRefusal JwtVerifier::judge_signature(const SignedToken& token, const JwkSet* 
         if (verify_with(key.key.get(), key.algorithm, token.text, token.signature)) return {};
     }
     const bool is_known = is_of_file || is_served || (!token.kid && served);
-    return {.why = fitting > 0 ? "its signature is wrong" : "no key is for its alg and kid",
+    return {.why = fitting > 0 ? "its signature is wrong" : "no key matches its alg and kid",
             .forged = true,
             .unknown_key = !is_known};
 }

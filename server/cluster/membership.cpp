@@ -43,9 +43,10 @@ Pace pace_of(const Membership::Options& options) {
 
 const std::string& checked_name(const std::string& name) {
     if (!is_node_name(name))
-        throw std::runtime_error(fmt::format(
-            "node-name: '{}' is none; use 1 to 64 letters, digits, dots, hyphens and underscores",
-            name));
+        throw std::runtime_error(
+            fmt::format("node-name: '{}' is not a valid name; use 1 to 64 letters, digits, dots, "
+                        "hyphens and underscores",
+                        name));
     return name;
 }
 

@@ -162,7 +162,7 @@ HandoverChannel::Message HandoverChannel::expect(HandoverStep step, Deadline dea
     Message message = receive(deadline);
     if (message.step == HandoverStep::refused) throw HandoverError(message.body);
     if (message.step != step)
-        throw HandoverError(fmt::format("the other process said step {} instead of {}",
+        throw HandoverError(fmt::format("the other process sent step {} instead of {}",
                                         static_cast<unsigned>(message.step),
                                         static_cast<unsigned>(step)));
     return message;

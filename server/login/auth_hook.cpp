@@ -288,8 +288,9 @@ void AuthHook::authenticate(Credentials credentials, const Address& address, Ans
     asio::post(impl_->io, [this, credentials = std::move(credentials), address,
                            answer = std::move(answer)]() mutable {
         if (!valid_utf8(credentials.password))
-            return answer({.reason = Reason::bad_user_name_or_password,
-                           .why = "its password is no UTF-8, which the auth-hook's JSON must be"});
+            return answer(
+                {.reason = Reason::bad_user_name_or_password,
+                 .why = "its password is not UTF-8, as the JSON for the auth-hook must be"});
         impl_->authenticate(std::move(credentials), address, std::move(answer));
     });
 }

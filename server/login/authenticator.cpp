@@ -142,7 +142,7 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
     if (credentials.user.empty() && credentials.password.empty())
         return answer(without_credentials(credentials));
     if (!settings_.has_users())
-        return answer({.reason = Reason::not_authorized, .why = "it shows no certificate"});
+        return answer({.reason = Reason::not_authorized, .why = "it presents no certificate"});
     const auto files = this->files();
     if (is_for_hook(*files, credentials))
         return hook_->authenticate(credentials, address, std::move(answer));
@@ -194,7 +194,7 @@ AuthResult Authenticator::check_token(const JwtVerifier& tokens, std::string_vie
 
 AuthResult Authenticator::without_credentials(const Credentials& credentials) const {
     if (settings_.allow_anonymous) return anonymous(credentials);
-    return {.reason = Reason::not_authorized, .why = "it names no user and shows no password"};
+    return {.reason = Reason::not_authorized, .why = "it has neither a username nor a password"};
 }
 
 bool Authenticator::is_for_hook(const Files& files, const Credentials& credentials) const {

@@ -93,7 +93,7 @@ void CheckPool::refuse_late(Millis now) {
 
 void CheckPool::refuse(Ticket ticket) {
     take(ticket).answer(
-        {.reason = Reason::server_busy, .why = "too many logins wait for their passwords' check"});
+        {.reason = Reason::server_busy, .why = "too many logins wait for password checks"});
 }
 
 CheckPool::Login CheckPool::take(Ticket ticket) {

@@ -152,7 +152,7 @@ bool LoginFlow::refused(const Login& login) {
     // guesses on each.
     if (const auto cause = address_limits_.banned(origin.address, login.now))
         return refuse_banned(login, Limit::ban_failures, *cause,
-                             "its address is banned for a while: wrong passwords");
+                             "its address is banned for some time: wrong passwords");
     if (origin.standing == AddressLimits::Standing::too_many)
         return refuse(Limit::max_connections_per_address, Reason::quota_exceeded,
                       "its address has max-connections-per-address already");
@@ -172,7 +172,7 @@ bool LoginFlow::refused_memory(Login& login) {
         return false;
     counters_.count(Limit::memory_budget);
     broker_.refuse(*login.connection, login.connect(), login.result, Reason::quota_exceeded,
-                   "logins that wait take too much of memory-budget, and its address most",
+                   "waiting logins take too much of memory-budget, and its address takes most",
                    "too many logins at once");
     return true;
 }
@@ -250,7 +250,7 @@ void LoginFlow::receive(LoginAnswer& answer) {
 void LoginFlow::reject(const Login& login) {
     const AuthResult& result = login.result;
     if (result.guessed) count_wrong_password(login);
-    const char* words = "it did not show who it is";
+    const char* words = "it did not authenticate";
     if (result.reason == Reason::server_busy) words = "too many logins at once";
     if (result.reason == Reason::server_unavailable) words = "logins can't be checked now";
     if (result.told) words = result.told;
@@ -298,11 +298,11 @@ bool LoginFlow::refused_at_home(const Login& login) {
     const auto user = broker_.user_name(connect, login.result, connect.client_id);
     if (const auto cause = client_limits_.banned(user, connect.client_id, login.now))
         return refuse_banned(login, Limit::ban_flaps, *cause,
-                             "the client is banned for a while: it came and went too often");
+                             "the client is banned for some time: it reconnected too often");
     const auto issued = login.result.token_issued;
     if (!issued || !revocations_.revoked(user, *issued)) return false;
     broker_.refuse(*login.connection, connect, login.result, Reason::bad_user_name_or_password,
-                   "its token was revoked", "it did not show who it is");
+                   "its token was revoked", "it did not authenticate");
     return true;
 }
 

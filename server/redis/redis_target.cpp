@@ -82,7 +82,7 @@ RedisTarget parse_redis_target(std::string_view url) {
     if (!target.tls && !has_sentinels && scheme != "redis") refuse("that is not a URL of a Redis");
     if (const auto user = take_before(url, "@")) {
         if (user->find(':') != std::string_view::npos)
-            refuse("a password does not belong into a command line: name --cluster-password-file");
+            refuse("a password must not be on the command line: name --cluster-password-file");
         const auto decoded = percent_decoded(*user);
         if (!decoded || decoded->empty()) refuse("the user's name can't be read");
         target.user = *decoded;

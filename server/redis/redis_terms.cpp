@@ -48,15 +48,15 @@ void check_version(const RedisConnection& redis) {
 void check_mode(const RedisConnection& redis, std::string_view info) {
     if (info_field(info, "redis_mode") != "cluster") return;
     refuse(redis,
-           "it is part of a Redis Cluster; Pulsegate needs a Redis by itself, with replicas "
-           "and Sentinels if you like (cluster-enabled no)");
+           "it is part of a Redis Cluster; Pulsegate needs a Redis by itself, with replicas and "
+           "optionally Sentinels (cluster-enabled no)");
 }
 
 /// Redis would delete what it likes.
 void check_eviction(const RedisConnection& redis, std::string_view info) {
     const std::string policy = info_field(info, "maxmemory_policy");
     if (policy == "noeviction") return;
-    refuse(redis, fmt::format("maxmemory-policy is {}, so a full Redis deletes messages; say "
+    refuse(redis, fmt::format("maxmemory-policy is {}, so a full Redis deletes messages; run "
                               "CONFIG SET maxmemory-policy noeviction",
                               policy));
 }
@@ -68,15 +68,14 @@ void check_durability(RedisConnection& redis, std::string_view info, RedisDurabi
     const bool is_logged = info_field(info, "aof_enabled") == "1";
     const std::string syncs = setting_of(redis, "appendfsync", deadline);
     if (!is_logged || (syncs != name && syncs != "always"))
-        refuse(redis, fmt::format("it promises less than cluster-durability = {} asks for "
-                                  "(appendonly is {}, appendfsync is {}); say CONFIG SET "
-                                  "appendonly yes, CONFIG SET appendfsync {}, or ask for less",
+        refuse(redis, fmt::format("its durability is lower than cluster-durability = {} requires "
+                                  "(appendonly is {}, appendfsync is {}); run CONFIG SET "
+                                  "appendonly yes, CONFIG SET appendfsync {}, or require less",
                                   name, is_logged ? "yes" : "no", syncs, name));
     if (setting_of(redis, "no-appendfsync-on-rewrite", deadline) == "yes")
         refuse(redis,
-               "it does not sync its file while it rewrites it, for minutes if need be; say "
-               "CONFIG SET no-appendfsync-on-rewrite no, or ask for less with "
-               "cluster-durability");
+               "it does not sync its file during a rewrite, which may take minutes; run CONFIG SET "
+               "no-appendfsync-on-rewrite no, or require less with cluster-durability");
 }
 
 /// One that has not read the data yet is connected, too.
@@ -92,10 +91,9 @@ int replicas_online(std::string_view info) {
 void check_replicas(const RedisConnection& redis, std::string_view info, unsigned asked) {
     const int online = replicas_online(info);
     if (online >= static_cast<int>(asked)) return;
-    refuse(redis,
-           fmt::format("{} replicas are connected, and cluster-replicas asks for {}; connect "
-                       "more with REPLICAOF, or ask for fewer",
-                       online, asked));
+    refuse(redis, fmt::format("{} replicas are connected, but cluster-replicas requires {}; "
+                              "connect more with REPLICAOF, or ask for fewer",
+                              online, asked));
 }
 
 }  // namespace

@@ -101,12 +101,12 @@ private:
         if (file.empty() || file == "-") return;
         const bool is_there = fs::exists(file);
         if (fs::is_symlink(file) || fs::is_directory(file))
-            throw ConfigError(
-                fmt::format("events: {}: is a {}; name a file that can be written, or -",
-                            file.string(), fs::is_symlink(file) ? "symbolic link" : "folder"));
+            throw ConfigError(fmt::format("events: {}: is a {}; name a writable file, or -",
+                                          file.string(),
+                                          fs::is_symlink(file) ? "symbolic link" : "folder"));
         const fs::path written = is_there ? file : fs::absolute(file).parent_path();
         if (::access(written.c_str(), W_OK) != 0)
-            throw ConfigError(fmt::format("events: {}: {}; name a file that can be written, or -",
+            throw ConfigError(fmt::format("events: {}: {}; name a writable file, or -",
                                           file.string(), std::strerror(errno)));
     }
 

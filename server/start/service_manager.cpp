@@ -63,10 +63,10 @@ InheritedSockets::InheritedSockets(std::vector<PassedSocket> passed) {
         Socket socket{.fd = UniqueFd(fd)};
         const bool listens = ::sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0;
         if (!listens || !read_endpoint(fd, socket.endpoint))
-            throw ConfigError(fmt::format(
-                "listen: descriptor {} of systemd is no TCP socket that listens; name ports only "
-                "in the ListenStream= lines of its socket unit",
-                fd));
+            throw ConfigError(
+                fmt::format("listen: descriptor {} of systemd is not a listening TCP socket; name "
+                            "ports only in the ListenStream= lines of its socket unit",
+                            fd));
         sockets_.push_back(std::move(socket));
     }
     for (PassedSocket& each : passed) {

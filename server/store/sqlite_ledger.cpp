@@ -82,8 +82,8 @@ Ledger::Start SqliteLedger::load(Visitor& visitor) {
     enlarge_cache(database_, options_.cache_bytes);
     if (!database_.ok())
         throw std::runtime_error(
-            fmt::format("can't read the data in {}: {}; the next start checks "
-                        "all of it and goes on with what is readable",
+            fmt::format("can't read the data in {}: {}; the next start checks all of it and "
+                        "continues with the readable part",
                         options_.folder, database_.error_text()));
     thread_ = std::thread([this] { run(); });
     return {.floor = store_.floor,

@@ -277,7 +277,7 @@ class CertificateTest(Folder):
         with self.gateway(*plain) as gateway:
             for user in ("carol", None):
                 self.assertEqual(self.code(gateway, user), 0x87)
-            gateway.wait_for_log("client 'c' of user 'carol': login refused: it shows no certificate")
+            gateway.wait_for_log("client 'c' of user 'carol': login refused: it presents no certificate")
             self.assertEqual(gateway.get("/api/v1/users/carol")[0], 404)
         with self.gateway(*plain, "--allow-anonymous") as gateway:
             self.assertEqual(self.code(gateway, "carol"), 0x87)

@@ -118,7 +118,7 @@ class BackupTest(unittest.TestCase):
             self.assertLessEqual(written[1]["seconds"], took)
             nowhere = self.folder / "nowhere" / "copy.db"
             for status, error, body in (
-                    (409, "is there already", {"file": str(self.copy)}),
+                    (409, "exists already", {"file": str(self.copy)}),
                     (400, "absolute", {"file": "copy.db"}),
                     (400, "data folder", {"file": str(self.folder / "data" / "copy.db")}),
                     (500, f"can't write {nowhere}.part: No such file or directory", {"file": str(nowhere)}),
@@ -150,7 +150,7 @@ class BackupTest(unittest.TestCase):
             for error, arguments in (
                     ("token missing or wrong", ("copy.db",)),
                     ("No such file or directory", (*shows, "nowhere/copy.db")),
-                    ("is there already", (*shows, "token")),
+                    ("exists already", (*shows, "token")),
                     ("FILE is required", shows)):
                 with self.subTest(error=error):
                     done = self.command(gateway, *arguments)

@@ -197,7 +197,7 @@ class CtlTest(unittest.TestCase):
     def test_it_backs_up(self):
         self.assertIn("copy.db", self.ctl("backup", "copy.db"))
         self.assertTrue((Path(self.folder.name) / "copy.db").stat().st_size > 0)
-        self.assertIn("there already", self.ctl("backup", "copy.db", status=1))
+        self.assertIn("exists already", self.ctl("backup", "copy.db", status=1))
 
     def test_exit_statuses(self):
         self.assertIn("--help", self.ctl("stauts", status=2))

@@ -236,7 +236,7 @@ class HookTest(HookCase):
             wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="memory-budget") >= 250)
             if not SANITIZED:
                 self.assertLess(gateway.rss() - before, 60 * 2**20)  # of 25 MB that were sent, and 157 in JSON
-            gateway.wait_for_log("logins that wait take too much of memory-budget, and its address most")
+            gateway.wait_for_log("waiting logins take too much of memory-budget, and its address takes most")
             self.assertIn(0x97, [client.receive()[1][1] for client in flood[300:]])
             backend.gate.set()
             self.assertEqual(self.code(gateway, "honest", "y" * 20_000), 0)
@@ -307,7 +307,7 @@ class HookTest(HookCase):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url) as gateway:
             self.assertEqual(self.code(gateway, "a", b"\xff\xfe"), WRONG)
-            gateway.wait_for_log("its password is no UTF-8")
+            gateway.wait_for_log("its password is not UTF-8")
             self.assertEqual(backend.questions, [])
             self.assertEqual(self.code(gateway, 'a"\\\u00e9', 'p"\\\u00e9'), 0)
             self.assertEqual(backend.questions[0]["password"], 'p"\\\u00e9')

@@ -168,7 +168,7 @@ class JwksTest(Folder):
         gateway = self.gateway(f"http://127.0.0.1:{port}/jwks.json", "--jwt-jwks-refresh", "1s")
         self.assertEqual(self.login(gateway, self.first), 0x88)
         gateway.wait_for_log(r"logins with tokens are refused until keys come")
-        gateway.wait_for_log(r"login refused: its token: no key is for its alg and kid: jwt-jwks-url has given no keys yet")
+        gateway.wait_for_log(r"login refused: its token: no key matches its alg and kid: jwt-jwks-url has given no keys yet")
         self.provider(self.first, port=port)
         wait_until(lambda: self.login(gateway, self.first) == 0, timeout=20, what="the first keys")
 

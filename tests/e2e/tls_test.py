@@ -209,7 +209,7 @@ class TlsTest(unittest.TestCase):
     def test_a_key_that_everybody_may_read_or_that_is_missing_stops_the_start(self):
         certificate, key = self.authority.issue("open")
         os.chmod(key, 0o644)
-        for arguments, words in (([certificate, key], "tls-key: .* may be read by everybody; say chmod"),
+        for arguments, words in (([certificate, key], "tls-key: every user can read .*; run chmod"),
                                  ([certificate, "/none"], "tls-key: /none: "),
                                  (["/none", key], "tls-cert: /none: "),
                                  ([self.second[0], self.first[1]], "tls-key: .*key values mismatch")):

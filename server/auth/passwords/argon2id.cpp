@@ -53,7 +53,7 @@ bool is_computable(const Argon2Cost& cost) {
 Argon2Hash parse_argon2(std::string_view text) {
     const auto fail = [](const char* why) { return std::runtime_error(why); };
     if (!text.starts_with(argon2_kind))
-        throw fail("is hashed with another Argon2 than Argon2id of version 19");
+        throw fail("is hashed with a variant of Argon2 other than Argon2id, version 19");
     text.remove_prefix(argon2_kind.size());
 
     Argon2Hash hashed;

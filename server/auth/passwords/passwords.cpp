@@ -199,8 +199,9 @@ PasswordFile PasswordFile::load(const std::string& path) {
             if (!passwords.users_.emplace(user, User{parse(line.substr(colon + 1))}).second)
                 throw std::runtime_error("is the second one of this user");
         } catch (const std::runtime_error& what) {
-            throw fail(fmt::format("the password of '{}' {}; set it anew: pulsegate passwd {} '{}'",
-                                   user, what.what(), path, user));
+            throw fail(
+                fmt::format("the password of '{}' {}; set it again: pulsegate passwd {} '{}'", user,
+                            what.what(), path, user));
         }
     }
     passwords.equalize();
@@ -232,7 +233,7 @@ void PasswordFile::warn_of_slow_lines(const std::string& path) {
     if (found == users_.end()) return;
     warnings_.push_back(
         fmt::format("{}: the password of '{}' takes a second or more to check, and so does that of "
-                    "everybody else then; set it anew: pulsegate passwd {} '{}'",
+                    "everybody else then; set it again: pulsegate passwd {} '{}'",
                     path, found->first, path, found->first));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 std::runtime_error unreadable(const std::string& path) {
     return std::runtime_error(
-        fmt::format("{}: can't be read: {}; name a file that can be", path, std::strerror(errno)));
+        fmt::format("{}: can't be read: {}; name a readable file", path, std::strerror(errno)));
 }
 
 /// Waits until the pipe has something, or all writers have closed it. A pipe that nobody writes to

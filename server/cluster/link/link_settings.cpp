@@ -44,7 +44,7 @@ boost::asio::ip::tcp::endpoint link_endpoint(const LinkSettings& settings) {
             "link-listen: {} is not an address; write it as 127.0.0.1:7883", settings.listen));
     if (!settings.has_tls() && !address.is_loopback())
         throw std::runtime_error(
-            fmt::format("link-listen: {} is beyond this machine, where links need certificates; "
+            fmt::format("link-listen: other machines can reach {}, so the link needs certificates; "
                         "set link-cert, link-key and link-ca",
                         settings.listen));
     return {address, static_cast<std::uint16_t>(std::stoi(port))};

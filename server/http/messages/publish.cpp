@@ -111,7 +111,8 @@ json::object description_of(std::string topic, const Published& published) {
     if (reach.dropped > 0) one["dropped"] = reach.dropped;
     if (published.not_retained) one["retained"] = false;
     if (published.refused)
-        for (auto& member : error_json(ApiError::not_stored, "not stored, or not yet"))
+        for (auto& member :
+             error_json(ApiError::not_stored, "the message is not stored, or not stored yet"))
             one.insert(std::move(member));
     return one;
 }

@@ -245,8 +245,9 @@ awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
     if (!gone) co_return shard_unavailable();
     log_ban(target, time, gone->disconnected, reason);
     if (!is_stored)
-        co_return store_refusal(
-            api, "the ban holds, but may end with the gateway, and delayed messages may come");
+        co_return store_refusal(api,
+                                "the ban is in force, but may end when the gateway stops, and "
+                                "delayed messages may still come");
     co_return api_reply({{"disconnected", gone->disconnected}});
 }
 
@@ -260,7 +261,7 @@ awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
     const Commit commit(api, std::move(operations));
     if (!co_await commit.done())
         co_return store_refusal(
-            api, "the ban is lifted, but may come back with the next start of the gateway");
+            api, "the ban is lifted, but may come back at the next start of the gateway");
     const LineWithFields line(target.fields(""));
     spdlog::info("the admin API has lifted the ban of {}", target.text());
     co_return api_reply({{"lifted", 1}});

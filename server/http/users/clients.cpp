@@ -113,8 +113,7 @@ awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& reque
     const Evicted& all = *evicted;
     if (all.clients() == 0) co_return no_such_client();
     if (all.ended > 0 && !co_await is_stored_by(api, api.shards.home_of(named.user)))
-        co_return store_refusal(api,
-                                "the sessions may come back with the next start of the gateway");
+        co_return store_refusal(api, "the sessions may come back at the next start of the gateway");
     log_line(spdlog::level::info,
              "the admin API has disconnected {} clients of user {}, and ended {} sessions",
              all.disconnected, LoggedUser{named.user}, all.ended);

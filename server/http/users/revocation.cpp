@@ -95,8 +95,8 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
              LoggedUser{user}, rfc3339(before * 1000), evicted->disconnected);
     if (!is_stored)
         co_return store_refusal(api,
-                                "the tokens are revoked, but may be good again with the next start "
-                                "of the gateway, and delayed messages may come");
+                                "the tokens are revoked, but may be valid again after the next "
+                                "start of the gateway, and delayed messages may still come");
     co_return api_reply({{"user", user},
                          {"before", rfc3339(before * 1000)},
                          {"disconnected", evicted->disconnected}});

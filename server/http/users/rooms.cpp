@@ -185,7 +185,7 @@ awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersCh
                                   status right) {
     if (!changed) co_return shard_unavailable();
     if (!co_await is_stored_by_all(api))
-        co_return store_refusal(api, "it holds, but not for the next start");
+        co_return store_refusal(api, "the change is in force, but not after the next start");
     const json::object body{{"added", changed->added}, {"removed", changed->removed}};
     if (!changed->has_room)
         co_return api_refusal(ApiError::limit_reached, "max-room-members is reached", body);

@@ -9,11 +9,11 @@ namespace pulsegate {
 std::optional<Refusal> MemoryLimits::objection(const Session& session, std::size_t more) const {
     if (session.kept() + more > settings_.max_client_memory)
         return Refusal{Reason::quota_exceeded,
-                       "its subscriptions, will and topic aliases take max-client-memory",
+                       "its subscriptions, will and topic aliases reach max-client-memory",
                        Limit::max_client_memory};
     if (session.user.kept + more > settings_.max_user_memory)
         return Refusal{Reason::quota_exceeded,
-                       "what its user's clients make the gateway keep takes max-user-memory",
+                       "the data of its user's clients reaches max-user-memory",
                        Limit::max_user_memory};
     return std::nullopt;
 }
@@ -41,7 +41,7 @@ std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const S
     const std::size_t stays = known && resumes ? known->kept_by_state() : 0;
     if (stays + more > settings_.max_client_memory)
         return Refusal{Reason::quota_exceeded,
-                       "its will, with the subscriptions that it has, exceeds max-client-memory",
+                       "its will and subscriptions exceed max-client-memory",
                        Limit::max_client_memory};
     const std::size_t of_others = user.kept - (known ? known->kept() : 0);
     if (of_others + stays + more > settings_.max_user_memory)

@@ -37,9 +37,10 @@ std::optional<Refusal> objection_to_sender(const BrokerSettings& settings, std::
     if (!tells_sender(settings, topic)) return std::nullopt;
     if (stated_sender(settings, properties))
         return Refusal{Reason::not_authorized,
-                       "it has the user property that tells its sender, which the gateway sets"};
+                       "it has the user property for the sender, which only the gateway may set"};
     if (user.size() > longest_topic)
-        return Refusal{Reason::not_authorized, "the name of its user is too long to be told"};
+        return Refusal{Reason::not_authorized,
+                       "the name of its user is too long for the sender property"};
     if (settings.sender_in_topic && with_sender(topic, user).size() > longest_topic)
         return Refusal{Reason::topic_name_invalid, "the topic leaves no room for its sender"};
     return std::nullopt;

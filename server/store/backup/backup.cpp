@@ -158,12 +158,11 @@ std::optional<BackupResult> Backup::objection_to(const BackupOrder& order) const
     const fs::file_type type = fs::symlink_status(path, missing).type();
     if (type == fs::file_type::none || type == fs::file_type::not_found) return std::nullopt;
     if (type != fs::file_type::regular)
-        return refusal(Status::bad_file, fmt::format("{} is there, and is not a file", order.file));
+        return refusal(Status::bad_file, fmt::format("{} exists, and is not a file", order.file));
     if (!order.overwrite)
-        return refusal(Status::exists, fmt::format("{} is there already", order.file));
+        return refusal(Status::exists, fmt::format("{} exists already", order.file));
     if (!BackupFile::may_be_replaced(order.file))
-        return refusal(Status::bad_file,
-                       fmt::format("{} is there, and is not a backup", order.file));
+        return refusal(Status::bad_file, fmt::format("{} exists, and is not a backup", order.file));
     return std::nullopt;
 }
 

@@ -46,7 +46,7 @@ void BackupFile::remove() {
 }
 
 std::string BackupFile::create() {
-    if (!may_be_replaced(part_)) return fmt::format("{} is there, and is not a backup", part_);
+    if (!may_be_replaced(part_)) return fmt::format("{} exists, and is not a backup", part_);
     remove();
     fd_ = UniqueFd(::open(part_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
     return fd_ ? "" : cannot_write(part_);

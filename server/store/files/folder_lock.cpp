@@ -71,8 +71,8 @@ FolderLock::FolderLock(const std::string& folder) {
 FolderLock::FolderLock(const std::string& folder, UniqueFd shared) : file_(std::move(shared)) {
     if (!is_file(folder + "/lock", file_.get()))
         refuse_folder(folder,
-                      "the process that this one takes over from has its data elsewhere; stop it, "
-                      "and start this one instead");
+                      "the running process has its data in another folder; stop it, and start this "
+                      "one instead");
     enter(folder);
 }
 

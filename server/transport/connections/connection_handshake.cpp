@@ -51,7 +51,8 @@ void Connection::proceed_handshake(bool may_run_tls) {
             ++context_.counters.handshakes_refused;
             return end({Cause::kicked, Reason::success, handshake.why()});
         case Handshake::Step::gone:
-            return end({Cause::connection_lost, Reason::success, "gone before it had come in"});
+            return end({Cause::connection_lost, Reason::success,
+                        "the client left before its handshake was complete"});
         case Handshake::Step::done: break;
     }
     const std::string unread = handshake.take_unread();
@@ -114,7 +115,8 @@ bool Connection::shake_hands() {
     queued_ = false;
     if (!reads() || !handshaking()) return false;
     if (departure() != 0) {  // to sign for who has gone would be work in vain
-        end({Cause::connection_lost, Reason::success, "gone before it had come in"});
+        end({Cause::connection_lost, Reason::success,
+             "the client left before its handshake was complete"});
         return false;
     }
     if (!tls() && !small_tls())

@@ -27,7 +27,7 @@ void check_private(const std::string& key) {
     constexpr mode_t others = S_IROTH | S_IWOTH;
     if (about.st_mode & others)
         throw std::runtime_error(
-            fmt::format("tls-key: {} may be read by everybody; say chmod o-rwx {}", key, key));
+            fmt::format("tls-key: every user can read {}; run chmod o-rwx {}", key, key));
 }
 
 /// MQTT's name in ALPN; who offers other names only is served all the same, as before ALPN.
@@ -157,11 +157,12 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
 
 Tls::Tls(const Settings& settings) : idle_(settings.idle) {
     if (settings.certificates.empty())
-        throw std::runtime_error("tls-cert: none is named; say --tls-cert FILE --tls-key FILE");
-    if (settings.certificates.size() != settings.keys.size())
         throw std::runtime_error(
-            fmt::format("tls-key: {} keys for {} certificates; name one for each, in their order",
-                        settings.keys.size(), settings.certificates.size()));
+            "tls-cert: no certificate is named; use --tls-cert FILE --tls-key FILE");
+    if (settings.certificates.size() != settings.keys.size())
+        throw std::runtime_error(fmt::format(
+            "tls-key: {} keys for {} certificates; name one for each, in the same order",
+            settings.keys.size(), settings.certificates.size()));
     contexts_.reserve(settings.certificates.size());
     expiries_.reserve(settings.certificates.size());
     for (std::size_t i = 0; i < settings.certificates.size(); ++i) {
