@@ -63,7 +63,7 @@ public:
     RowStore::Result leave(const std::string& incarnation,
                            const std::vector<std::uint64_t>& epochs);
     std::string birth();
-    /// The keys of all hashes format of rows.
+    /// The keys of all hashes of rows.
     std::vector<std::string> row_hashes();
 
     RedisReply call(const std::vector<std::string_view>& words);
