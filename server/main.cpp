@@ -240,6 +240,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
         if (!cluster || !await_ownership(*cluster, settings, watch)) return 0;
         begin_calendar();
     }
+    std::optional<service::KeptAlive> kept_alive(std::in_place);
     const Config& config = settings.in_force().config();  // until a reload
     UpgradeState upgrades;
     Server server(
@@ -260,6 +261,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     if (predecessor) upgrades.end(take_over(server, *predecessor));
     server.start();
     say_ready(server, config);
+    kept_alive.reset();
     service::tell_ready();
     watch.upgrade_by([&](const UpgradeOrder& order) {
         spdlog::info("upgrade: starting {}",

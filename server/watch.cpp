@@ -55,6 +55,7 @@ void Watch::end() {
 }
 
 bool Watch::is_to_end(const Reload& reload) {
+    service::tell_alive();
     const timespec at_once{};
     const int signal = sigtimedwait(&signals_, nullptr, &at_once);
     if (signal == SIGHUP && reload) obey_hangup(reload);

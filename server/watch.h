@@ -30,8 +30,8 @@ public:
 
     using Reload = std::function<ReloadOutcome()>;
 
-    /// Has a signal come that ends the process? It obeys SIGHUP if there is anything to reload. The
-    /// service manager is not told of that: for it, a node that stands by has not started yet.
+    /// Has a signal come that ends the process? It obeys SIGHUP if there is anything to reload, and
+    /// tells the service manager that the process is alive. For a node that does not serve yet.
     bool is_to_end(const Reload& reload = {});
 
     bool has_store_failed() const { return store_failed_; }

@@ -16,7 +16,9 @@ namespace pulsegate {
 
 namespace service {
 
-void tell_ready() { ::sd_notify(0, "READY=1"); }
+void tell_ready() { ::sd_notify(0, "READY=1\nSTATUS=serving"); }
+
+void tell_standing_by() { ::sd_notify(0, "READY=1\nSTATUS=standing by: another node serves"); }
 
 /// With the time, as Type=notify-reload asks.
 void tell_reloading() {
@@ -39,6 +41,24 @@ Millis watchdog_interval() {
     std::uint64_t microseconds = 0;
     if (::sd_watchdog_enabled(0, &microseconds) <= 0) return 0;
     return static_cast<Millis>(microseconds / 1000);
+}
+
+KeptAlive::KeptAlive() {
+    const Millis interval = watchdog_interval();
+    if (interval == 0) return;
+    thread_ = std::thread([this, pause = std::chrono::milliseconds(interval / 2)] {
+        std::unique_lock lock(mutex_);
+        while (!ended_.wait_for(lock, pause, [this] { return has_ended_; })) tell_alive();
+    });
+}
+
+KeptAlive::~KeptAlive() {
+    {
+        const std::lock_guard lock(mutex_);
+        has_ended_ = true;
+    }
+    ended_.notify_one();
+    if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace service

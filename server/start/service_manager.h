@@ -3,8 +3,11 @@
 #include <sys/types.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <condition_variable>
 #include <cstddef>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/base/clock.h"
@@ -16,6 +19,8 @@ namespace pulsegate {
 namespace service {
 
 void tell_ready();
+/// The process has started, and waits until it may serve.
+void tell_standing_by();
 void tell_reloading();
 /// `why` is shown by `systemctl status`.
 void tell_stopping(const std::string& why);
@@ -27,6 +32,22 @@ void tell_alive();
 /// After so long without a `tell_alive` systemd ends the process (sd_watchdog_enabled(3)); 0: it
 /// does not watch.
 Millis watchdog_interval();
+
+/// Tells systemd that the process is alive while it loads data, which may take longer than the
+/// watchdog waits. A start needs none, because systemd does not watch a process before it is ready.
+class KeptAlive {
+public:
+    KeptAlive();
+    ~KeptAlive();
+    KeptAlive(const KeptAlive&) = delete;
+    KeptAlive& operator=(const KeptAlive&) = delete;
+
+private:
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool has_ended_ = false;
+    std::thread thread_;
+};
 
 }  // namespace service
 

@@ -12,6 +12,7 @@
 #include "server/base/version.h"
 #include "server/start/check.h"
 #include "server/start/listen_address.h"
+#include "server/start/service_manager.h"
 
 namespace pulsegate {
 
@@ -65,6 +66,7 @@ void Standby::listen() {
         }
     }
     listen_locally();
+    service::tell_standing_by();
     admin_->start();
     spdlog::info("standing by: another node serves; this node takes over when that node ends");
 }

@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import urllib.request
 from pathlib import Path
 
@@ -111,6 +113,27 @@ class TakeoverTest(ClusterTest):
                 self.assertIn(kind, answer.headers["Content-Type"])
                 self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
                 self.assertIn(words, answer.read().decode())
+
+    def test_a_standby_is_started_and_alive_for_systemd(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        told = self.enterContext(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        told.bind(str(folder / "notify"))
+        told.settimeout(60)
+
+        def await_words(*words):
+            while told.recv(4096).decode() != "\n".join(words):
+                pass
+
+        first = self.enterContext(node(self.redis, "first"))
+        with unittest.mock.patch.dict(os.environ, NOTIFY_SOCKET=str(folder / "notify"), WATCHDOG_USEC="200000"):
+            second = standby(self.redis, "second", free_port())
+        self.addCleanup(second.kill)
+        await_words("READY=1", "STATUS=standing by: another node serves")
+        for _ in range(3):
+            await_words("WATCHDOG=1")
+        first.kill()
+        await_words("READY=1", "STATUS=serving")
+        await_words("WATCHDOG=1")
 
     def test_a_standby_reloads_its_settings_and_serves_by_them(self):
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
