@@ -99,7 +99,7 @@ class UpgradeMemoryTest(Folder):
             self.assertEqual(history(gateway, "eve"), [])
 
     def test_a_history_of_many_events_goes_on(self):
-        with gateway_for("--ban-flaps", "0", "--log-level", "error") as gateway:
+        with gateway_for("--ban-flaps", "0") as gateway:
             for number in range(1500):
                 with Client(gateway.port) as client:
                     client.login("phone", username=f"user{number}").disconnect()
