@@ -131,6 +131,13 @@ TEST_CASE("one wrong password again and again is no guessing, within reason") {
     CHECK(others.failed(here, 3, 0));
 }
 
+TEST_CASE("phones that repeat their old passwords once a minute are not banned") {
+    AddressLimits address_limits({.ban_failures = 3});
+    for (Millis now = 0; now < 100 * minute; now += 50 * second)
+        for (std::uint64_t password : {1, 2})
+            CHECK_FALSE(address_limits.failed(here, password, now));
+}
+
 TEST_CASE("who is slow to guess is not banned") {
     AddressLimits address_limits({.ban_failures = 3});
     for (Millis now = 0; now < 100 * minute; now += 31 * second)

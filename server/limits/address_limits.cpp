@@ -39,8 +39,9 @@ bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis n
     // A phone with an old password repeats it, and many phones may share one address: that is no
     // guessing. But each check costs processor time, so repetitions have a higher limit of their
     // own.
-    const bool again =
-        guesses_.add({address, guess}, now) > 1 && guesses_.is_counted_alone({address, guess});
+    guesses_.tick(now);
+    const bool again = guesses_.is_counted_alone({address, guess});
+    guesses_.add({address, guess}, now);
     const auto different =
         again ? different_guesses_.count(address, now) : different_guesses_.add(address, now);
     const bool far_too_many = failures_.add(address, now) >= most_repeats * settings_.ban_failures;
