@@ -139,10 +139,10 @@ Server::~Server() { stop(); }
 
 /// In a thread that ends, for then the shards may have threads of their own.
 void Server::restore(const Inheritance& inheritance) {
-    std::vector<Broker*> brokers;
-    for (auto& shard : shards_) brokers.push_back(&shard->broker());
+    std::vector<Restore*> restored;
+    for (auto& shard : shards_) restored.push_back(&shard->broker().restore());
     std::async(std::launch::async, [&] {
-        keep_out(store_->restore(brokers), shards_, address_limits_);
+        keep_out(store_->restore(restored), shards_, address_limits_);
         if (inheritance.gateway) adopt(*inheritance.gateway);
     }).get();
     malloc_trim(0);  // what was read lay between what stays

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/session/durable/journal.h"
 #include "server/store/sqlite_ledger.h"
 
 namespace pulsegate {
@@ -84,8 +85,8 @@ void DataStore::set_room() {
     ledger_->set_room(max_bytes_, event_log_share(settings_.event_log_bytes, max_bytes_));
 }
 
-KeptOut DataStore::restore(const std::vector<Broker*>& brokers) {
-    restored_ = pulsegate::restore(*ledger_, brokers, monotonic_now);
+KeptOut DataStore::restore(const std::vector<Restore*>& shards) {
+    restored_ = pulsegate::restore(*ledger_, shards, monotonic_now);
     const Ledger::Start& start = restored_.start;
     set_stamp_floor(start.floor);
     set_fingerprint_key(start.key);

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/base/files/unique_fd.h"
-#include "server/session/broker.h"
+#include "server/session/durable/own_messages.h"
+#include "server/session/terms/session_id.h"
 #include "server/shard/restoration.h"
 #include "server/store/backup/backup_order.h"
 #include "server/store/files/store_folder.h"
@@ -52,7 +54,7 @@ public:
 
     /// Puts back all sessions, retained messages and users, and stores nothing. Before the shards
     /// run.
-    KeptOut restore(const std::vector<Broker*>& brokers);
+    KeptOut restore(const std::vector<Restore*>& shards);
     /// Does `begin` store what a process that has the data of before would miss?
     bool divides_rooms() const { return !restored_.divided.empty(); }
     /// Stores what `restore` has changed. Before the shards run. Throws std::runtime_error.

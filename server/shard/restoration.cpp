@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "server/message/message.h"
+#include "server/session/life/restore.h"
 #include "server/session/terms/shard_place.h"
 #include "server/shard/plain_sessions.h"
 
@@ -28,21 +29,21 @@ namespace {
 /// Messages that are read at once, so that few are in memory twice.
 constexpr std::size_t stamps_a_read = 4096;
 
-/// Gives each broker what belongs to its shard.
+/// Gives each shard what belongs to it.
 class Restoration final : public Ledger::Visitor {
 public:
-    Restoration(const std::vector<Broker*>& brokers, const std::function<Millis()>& clock)
-        : brokers_(brokers), clock_(clock), now_(clock()) {}
+    Restoration(const std::vector<Restore*>& shards, const std::function<Millis()>& clock)
+        : shards_(shards), clock_(clock), now_(clock()) {}
 
     void expect(const StoredCounts& counts) override {
         owners_.reserve(counts.owners);
         users_.reserve(counts.users);
         const auto share = [&](std::size_t of_all) {  // they are spread evenly, but for some
-            return of_all / brokers_.size() + of_all / (32 * brokers_.size());
+            return of_all / shards_.size() + of_all / (32 * shards_.size());
         };
         const StoredCounts of_one{share(counts.owners), share(counts.subscriptions),
                                   share(counts.users)};
-        for (Broker* broker : brokers_) broker->restore().expect(of_one);
+        for (Restore* shard : shards_) shard->expect(of_one);
     }
     void owner(const PutOwner& stored) override {
         if (stored.kind == OwnerKind::room) {
@@ -125,9 +126,9 @@ public:
         message.publisher = stored.publisher;
         message.sender = stored.sender;
         message.expires = as_monotonic_time(stored.expires, now_);
-        message.seat = brokers_.front()->restore().seat_of(message);
+        message.seat = shards_.front()->seat_of(message);
         const auto kept = share(std::move(message));
-        for (Broker* broker : brokers_) broker->restore().retained(kept, now_);
+        for (Restore* shard : shards_) shard->retained(kept, now_);
         ++retained_;
     }
     void user(const PutUser& stored) override { users_.push_back(stored); }
@@ -136,9 +137,7 @@ public:
         if (stored.ends == 0 || stored.ends > time) return kept_out_.bans.push_back(stored);
         if (!std::exchange(bans_ended_, true)) expired_.push_back(DropEndedBans{time});
     }
-    void member(const PutMember& stored) override {
-        brokers_[home_of(stored.user)]->restore().member(stored);
-    }
+    void member(const PutMember& stored) override { shards_[home_of(stored.user)]->member(stored); }
     void away(const PutAway& stored) override { away_.push_back(stored); }
     void revocation(const PutRevocation& stored) override {
         kept_out_.revocations.push_back(stored);
@@ -168,13 +167,13 @@ public:
         for (Owner& owner : owners_)  // how long they last depends on the others
             if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
-        for (Broker* broker : brokers_) broker->restore().begin_versions_at(start.version_floor);
+        for (Restore* shard : shards_) shard->begin_versions_at(start.version_floor);
         for (const PutUser& each : users_) restore_user(each);
         for (const auto& [user, owner] : with_will_) begin_absence(*owner);
         note_devices();
-        for (const PutAway& each : away_) brokers_[home_of(each.user)]->restore().away(each);
+        for (const PutAway& each : away_) shards_[home_of(each.user)]->away(each);
         restore_logs(start.next_owner);
-        for (Broker* broker : brokers_) broker->restore().finish();
+        for (Restore* shard : shards_) shard->finish();
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
         if (owners_.empty() && retained_ == 0 && users_.empty() && delayed == 0) return;
         spdlog::info(
@@ -200,7 +199,7 @@ private:
     }
     /// Nobody could come back before the store was read.
     void restore_user(const PutUser& stored) {
-        Restore& home = brokers_[home_of(stored.name)]->restore();
+        Restore& home = *shards_[home_of(stored.name)];
         const auto until = home.user(stored, clock_());
         if (!until) return;
         const auto [first, last] = with_will_.equal_range(stored.name);
@@ -230,13 +229,13 @@ private:
     }
 
     std::string place_in(std::size_t shard) const {
-        return fmt::format("{}/{}", shard, brokers_.size());
+        return fmt::format("{}/{}", shard, shards_.size());
     }
 
     void restore_logs(OwnerId& next_owner) {
         for (const auto& [owner, log] : logs_) {
             const auto shard = static_cast<std::size_t>(std::atoi(log.owner.client.c_str()));
-            if (shard >= brokers_.size() || log.owner.client != place_in(shard))
+            if (shard >= shards_.size() || log.owner.client != place_in(shard))
                 merge(log);
             else
                 restore_log(shard, log);
@@ -245,7 +244,7 @@ private:
     }
 
     void restore_log(std::size_t shard, const Log& log) {
-        Restore& home = brokers_[shard]->restore();
+        Restore& home = *shards_[shard];
         home.room(log.owner);
         for (const auto& [stored, receiver] : log.waiting) {
             const Millis expires = monotonic(stored.expires);
@@ -267,8 +266,8 @@ private:
 
     /// Which members are behind of what, their places say: each shard gets all of it.
     void spread(const std::string& topic, const Merged& messages, OwnerId& next_owner) {
-        for (std::size_t shard = 0; shard < brokers_.size(); ++shard) {
-            if (!brokers_[shard]->restore().has_members(topic)) continue;
+        for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+            if (!shards_[shard]->has_members(topic)) continue;
             Log log{.owner = {.owner = next_owner++,
                               .kind = OwnerKind::room,
                               .user = topic,
@@ -289,9 +288,9 @@ private:
     }
 
     unsigned home_of(std::string_view user) const {
-        return ShardPlace{0, static_cast<unsigned>(brokers_.size())}.home_of(user);
+        return ShardPlace{0, static_cast<unsigned>(shards_.size())}.home_of(user);
     }
-    Restore& home(const Owner& owner) { return brokers_[owner.shard]->restore(); }
+    Restore& home(const Owner& owner) { return *shards_[owner.shard]; }
 
     StoredSession stored(const Owner& owner) {
         StoredSession session = plain_.get(owner.plain);
@@ -338,7 +337,7 @@ private:
     };
 
     void retire(Ledger& ledger, const Retired& retired) {
-        Restore& home = brokers_[home_of(retired.owner.user)]->restore();
+        Restore& home = *shards_[home_of(retired.owner.user)];
         if (retired.shared.empty()) return home.end(retired.owner.owner);
         waiting_ += retired.shared.size();
         home.retired(retired.owner, retired.under_way, now_);
@@ -407,7 +406,7 @@ private:
         return *std::move(found);
     }
 
-    const std::vector<Broker*>& brokers_;
+    const std::vector<Restore*>& shards_;
     const std::function<Millis()>& clock_;
     const Millis now_;
     const WallMillis wall_ = wall_now();  ///< the same moment
@@ -446,9 +445,9 @@ void submit_expired(Ledger& ledger, std::vector<Operation> expired) {
 
 }  // namespace
 
-Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
+Restored restore(Ledger& ledger, const std::vector<Restore*>& shards,
                  const std::function<Millis()>& clock) {
-    Restoration restoration(brokers, clock);
+    Restoration restoration(shards, clock);
     Ledger::Start start = ledger.load(restoration);
     set_stamp_floor(start.floor);  // places are stamps, too
     restoration.finish(ledger, start);

@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "server/base/clock.h"
-#include "server/session/broker.h"
 #include "server/store/ledger/ledger.h"
 
 namespace pulsegate {
+
+class Restore;
 
 /// What logins must be refused for.
 struct KeptOut {
@@ -24,10 +25,10 @@ struct Restored {
     std::vector<Operation> expired;  ///< as well, if it takes it
 };
 
-/// Gives each shard's broker what the ledger has stored of it, and stores nothing. Before the
+/// Gives each shard what the ledger has stored of it, and stores nothing. Before the
 /// shards run, and before anything else is asked of the ledger. `clock` tells the shards' time.
 /// Throws std::runtime_error if the store can't be read.
-Restored restore(Ledger& ledger, const std::vector<Broker*>& brokers,
+Restored restore(Ledger& ledger, const std::vector<Restore*>& shards,
                  const std::function<Millis()>& clock);
 
 /// Stores what the restoration has changed: what waits in rooms, for another number of shards, and

@@ -12,7 +12,7 @@
 #include "server/limits/admission.h"
 #include "server/message/message.h"
 #include "server/routing/interest.h"
-#include "server/session/broker.h"
+#include "server/session/durable/broker_host.h"
 #include "server/session/durable/shard_messages.h"
 
 namespace pulsegate {

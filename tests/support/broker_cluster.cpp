@@ -35,9 +35,9 @@ BrokerCluster::BrokerCluster(const BrokerSettings& settings, unsigned shards, Le
 }
 
 void BrokerCluster::restore() {
-    std::vector<Broker*> brokers;
-    for (auto& node : nodes_) brokers.push_back(&node->broker);
-    auto restored = pulsegate::restore(*store, brokers, [this] { return now; });
+    std::vector<Restore*> shards;
+    for (auto& node : nodes_) shards.push_back(&node->broker.restore());
+    auto restored = pulsegate::restore(*store, shards, [this] { return now; });
     store_restored(*store, restored);
     start_ = restored.start;
     last_owner_ = start_.next_owner - 1;
