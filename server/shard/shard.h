@@ -27,12 +27,12 @@
 #include "server/session/broker.h"
 #include "server/settings/config.h"
 #include "server/shard/client_drain.h"
-#include "server/shard/export_counts.h"
 #include "server/shard/gateway_parts.h"
 #include "server/shard/shard_peers.h"
 #include "server/shard/shard_status.h"
 #include "server/transport/listeners.h"
 #include "server/transport/transport.h"
+#include "server/upgrade/export_counts.h"
 
 namespace pulsegate {
 
