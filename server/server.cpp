@@ -301,7 +301,7 @@ void Server::await_presence_sent() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(stop_wait_);
     while (std::chrono::steady_clock::now() < end) {
         std::atomic<std::size_t> behind = 0;
-        on_every_shard([&](Shard& shard) { behind += shard.broker().sessions().behind(); });
+        on_every_shard([&](Shard& shard) { behind += shard.broker().admin().sessions().behind(); });
         if (behind == 0) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

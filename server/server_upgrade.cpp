@@ -99,7 +99,7 @@ std::size_t Server::adopt_bans(const GatewayRecord& record, Millis now) {
 bool Server::adopt_history(std::string_view state) {
     const auto record = decode_history(state);
     if (!record) return false;
-    pulsegate::adopt(shards_[record->shard % shards_.size()]->broker().history(), *record);
+    pulsegate::adopt(shards_[record->shard % shards_.size()]->broker().admin().history(), *record);
     return true;
 }
 

@@ -31,7 +31,7 @@ std::vector<ClientName> page(Broker& broker, const ClientFilter& filter, std::si
                              std::optional<ClientPosition>& position, Millis now) {
     std::vector<ClientName> found;
     while (position && found.size() < most) {
-        const auto some = broker.clients(filter, *position, most - found.size(), now);
+        const auto some = broker.admin().clients(filter, *position, most - found.size(), now);
         for (const auto& client : some.clients) found.push_back(name_of(client));
         position = some.next;
     }
@@ -167,15 +167,16 @@ TEST_CASE("a session that is packed is listed as it is, and stays packed") {
     brokers.settle();
     brokers->end_turn();
     Broker& broker = brokers->broker(0);
-    REQUIRE(broker.sessions().dormant() == 1);
-    const auto found = broker.clients(ClientFilter{}, ClientPosition{}, 10, brokers->now);
+    REQUIRE(broker.admin().sessions().dormant() == 1);
+    const auto found = broker.admin().clients(ClientFilter{}, ClientPosition{}, 10, brokers->now);
     REQUIRE(found.clients.size() == 1);
     CHECK(name_of(found.clients.front()) == ClientName{"ann", "phone"});
     CHECK_FALSE(found.clients.front().connected);
     CHECK(found.clients.front().subscriptions == 1);
-    CHECK(broker.clients(ClientFilter{.connected = true}, ClientPosition{}, 10, brokers->now)
+    CHECK(broker.admin()
+              .clients(ClientFilter{.connected = true}, ClientPosition{}, 10, brokers->now)
               .clients.empty());
-    CHECK(broker.sessions().dormant() == 1);
+    CHECK(broker.admin().sessions().dormant() == 1);
 }
 
 TEST_CASE("a turn looks at a bounded number of users and describes a bounded number of clients") {
@@ -184,10 +185,10 @@ TEST_CASE("a turn looks at a bounded number of users and describes a bounded num
     for (unsigned i = 0; i < ClientSearch::users_a_turn + 10; ++i)
         clients.emplace_back(brokers, "c", fmt::format("u{}", i)).connect(true);
     Broker& broker = brokers->broker(0);
-    const auto some = broker.clients(ClientFilter{}, ClientPosition{}, 5000, brokers->now);
+    const auto some = broker.admin().clients(ClientFilter{}, ClientPosition{}, 5000, brokers->now);
     CHECK(some.clients.size() == ClientSearch::clients_a_turn);
-    const auto none =
-        broker.clients(ClientFilter{.client_prefix = "x"}, ClientPosition{}, 5000, brokers->now);
+    const auto none = broker.admin().clients(ClientFilter{.client_prefix = "x"}, ClientPosition{},
+                                             5000, brokers->now);
     CHECK(none.clients.empty());
     CHECK(none.next);
     CHECK(all(brokers, {}, 300).size() == ClientSearch::users_a_turn + 10);

@@ -172,7 +172,7 @@ struct RefusedLogin {
         CHECK(phone.take() == hex(wire("20 r2 00 03")));
     }
     /// Whatever the client has at its home.
-    const Session* session() { return brokers->broker(0).find("phone", "phone"); }
+    const Session* session() { return brokers->broker(0).logins().find("phone", "phone"); }
 };
 
 }  // namespace
@@ -265,7 +265,7 @@ TEST_CASE("a login that waits for the store when the gateway stops brings nobody
         for (const auto& each : of.brokers->recorded) CHECK_FALSE(each.online);
         CHECK(of.watcher.take_messages().size() == (was_here ? 1 : 0));
         CHECK(of.phone.take().empty());
-        CHECK_FALSE(of.brokers->broker(0).presence().find("phone")->online());
+        CHECK_FALSE(of.brokers->broker(0).admin().presence().find("phone")->online());
     }
 }
 
@@ -328,7 +328,7 @@ TEST_CASE("a user who has nothing but a login that waits can be thrown out") {
     of.go();
     of.phone.connect(true, 0, "wills/phone");
     of.brokers.deliver();
-    const Evicted evicted = of.brokers->broker(0).evict(
+    const Evicted evicted = of.brokers->broker(0).admin().evict(
         {.user = "phone", .arrived_by = wall_now() + 1000, .why = "banned"}, of.brokers->now);
     CHECK(evicted.disconnected == 1);
     of.brokers->end_turn();
@@ -374,7 +374,7 @@ TEST_CASE("while the store refuses, a client may come back to a session for whic
     PlainClient other(of.brokers, "other");
     other.connect(false);
     of.brokers.settle();
-    REQUIRE(of.brokers->broker(0).journal().is_refused());
+    REQUIRE(of.brokers->broker(0).admin().journal().is_refused());
     of.phone.connect(false);
     of.brokers.deliver();
     CHECK(of.phone.take() == session_present);
@@ -393,7 +393,7 @@ TEST_CASE("while the store refuses, a clean start leaves the session and connect
     PlainClient other(of.brokers, "other");
     other.connect(false);
     of.brokers.settle();
-    REQUIRE(of.brokers->broker(0).journal().is_refused());
+    REQUIRE(of.brokers->broker(0).admin().journal().is_refused());
     of.phone.take();
     PlainClient thief(of.brokers, "phone");
     thief.connect(true);

@@ -74,8 +74,8 @@ public:
             wire("10 r s'MQTT' 05 " + std::string(terms_.keeps_session ? "00" : "02") + " k60 [ " +
                  expiry + "21 k" + std::to_string(terms_.window) + " ] s'" + name() + "'");
         const auto decoded = decode(as_bytes(bytes), Version::v5_0, Sender::client);
-        brokers_->broker(home_).login(*link_, std::get<Connect>(std::get<Packet>(decoded)),
-                                      {.user = name()}, brokers_->now);
+        brokers_->broker(home_).logins().login(*link_, std::get<Connect>(std::get<Packet>(decoded)),
+                                               {.user = name()}, brokers_->now);
         brokers_->end_turn();
     }
     void lose_connection() {
@@ -309,6 +309,7 @@ public:
             if (place_.topic.starts_with("inbox/")) place_.topic += user;
             if (place_.topic.starts_with("room/"))
                 brokers_->broker(home_shard(user, brokers_->shards()))
+                    .admin()
                     .rooms()
                     .add(place_.topic, user);
             const Terms terms{user, place_.keeps_session, windows[pick(windows.size())]};

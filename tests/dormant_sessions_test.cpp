@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "server/session/client_description.h"
 #include "server/session/terms/eviction.h"
 #include "server/session/terms/option_bits.h"
 #include "tests/support/durable_cluster.h"
@@ -29,7 +30,7 @@ BrokerSettings packing() {
 }
 
 std::size_t dormant(DurableCluster& brokers, unsigned shard = 0) {
-    return brokers->broker(shard).sessions().dormant();
+    return brokers->broker(shard).admin().sessions().dormant();
 }
 
 /// All that is known of a session and its user.
@@ -107,7 +108,7 @@ TEST_CASE("a session that is packed and unpacked is what it was") {
         brokers.settle();
         for (unsigned i = 0; i < messages; ++i) publish(brokers, filter, "hello");
         const Broker& broker = brokers->broker(0);
-        const Session* const session = broker.find(user, id);
+        const Session* const session = broker.logins().find(user, id);
         REQUIRE(session);
         const Outbox* const outbox = session->state.exchanges().outbox();
         const bool is_small = user.size() <= 255 && id.size() <= 255 &&
@@ -117,10 +118,10 @@ TEST_CASE("a session that is packed and unpacked is what it was") {
         REQUIRE(dormant(brokers) == 0);
         brokers->end_turn();
         CHECK(dormant(brokers) == is_small);
-        CHECK(broker.sessions().disconnected() == 1);
+        CHECK(broker.admin().sessions().disconnected() == 1);
         CHECK(broker.subscriptions() == subscribes);
         CHECK(broker.waiting() == waiting);
-        CHECK(state_of(*broker.find(user, id)) == before);
+        CHECK(state_of(*broker.logins().find(user, id)) == before);
         CHECK(dormant(brokers) == 0);
     }
 }
@@ -189,11 +190,11 @@ TEST_CASE("a restart packs nobody with more than a record holds") {
     both.connect(false);
     both.send("82 r k2 s'u' 01");
     leave_session(brokers, same, "x");
-    brokers->broker(0).rooms().add("room/r", "member");
+    brokers->broker(0).admin().rooms().add("room/r", "member");
     leave_session(brokers, member, "m");
     brokers.settle();
     brokers.crash();
-    CHECK(brokers->broker(0).sessions().disconnected() == 8);
+    CHECK(brokers->broker(0).admin().sessions().disconnected() == 8);
     CHECK(dormant(brokers) == 1);
     CHECK(brokers->broker(0).subscriptions() == 9);
     publish(brokers, "x", "hello");
@@ -217,7 +218,7 @@ TEST_CASE("a dormant session ends in the same tick as any other") {
             leave_session(brokers, clients.back(), "t" + std::to_string(i));
             brokers->now += second / 100;
         }
-        const auto& sessions = brokers->broker(0).sessions();
+        const auto& sessions = brokers->broker(0).admin().sessions();
         const Tick first = sessions.now() + 601;
         std::size_t most_dormant = 0;
         while (sessions.disconnected() > 0) {
@@ -257,15 +258,15 @@ TEST_CASE("the session that has been away for longest ends first, dormant or not
     leave("a", "w/+");  // which is not packed
     leave("b", "x");
     leave("c", "y");
-    REQUIRE(broker.find("b", "b"));  // and wakes
+    REQUIRE(broker.logins().find("b", "b"));  // and wakes
     leave("d", "z");
     CHECK(dormant(brokers) == 3);
-    CHECK_FALSE(broker.presence().find("a")->has_device());
+    CHECK_FALSE(broker.admin().presence().find("a")->has_device());
     leave("e", "v");
-    CHECK_FALSE(broker.find("b", "b"));
+    CHECK_FALSE(broker.logins().find("b", "b"));
     leave("f", "u/#");
-    CHECK_FALSE(broker.find("c", "c"));
-    CHECK(broker.find("d", "d"));
+    CHECK_FALSE(broker.logins().find("c", "c"));
+    CHECK(broker.logins().find("d", "d"));
 }
 
 TEST_CASE("pages of users are the same whoever is packed or woken between them") {
@@ -277,7 +278,7 @@ TEST_CASE("pages of users are the same whoever is packed or woken between them")
         clients.emplace_back(brokers, users.back());
         leave_session(brokers, clients.back(), i % 3 == 0 ? "w/+" : "t" + std::to_string(i));
     }
-    const Presence& presence = brokers->broker(0).presence();
+    const Presence& presence = brokers->broker(0).admin().presence();
     const auto visit = [&](unsigned seed) {
         std::mt19937 random(seed);
         std::string seen;
@@ -320,7 +321,7 @@ TEST_CASE("whoever asks for the presence of a dormant user wakes nobody") {
     leave_session(brokers, client, "x");
     REQUIRE(dormant(brokers) == 1);
     const Broker& broker = brokers->broker(0);
-    const auto described = broker.describe("ann", brokers->now);
+    const auto described = broker.admin().describe("ann", brokers->now);
     CHECK(dormant(brokers) == 1);
     PlainClient watcher(brokers, "watcher");
     watcher.connect(true);
@@ -332,8 +333,8 @@ TEST_CASE("whoever asks for the presence of a dormant user wakes nobody") {
             messages, [&](const PlainClient::Message& each) { return each.text == described; }));
     }
     CHECK(dormant(brokers) == 1);
-    REQUIRE(broker.find("ann", "client"));
-    CHECK(broker.describe("ann", brokers->now) == described);
+    REQUIRE(broker.logins().find("ann", "client"));
+    CHECK(broker.admin().describe("ann", brokers->now) == described);
 }
 
 TEST_CASE("a dormant session can be evicted, and described") {
@@ -343,16 +344,16 @@ TEST_CASE("a dormant session can be evicted, and described") {
     publish(brokers, "x", "hello");
     REQUIRE(dormant(brokers) == 1);
     Broker& broker = brokers->broker(0);
-    const auto described = broker.client("ann", "client", brokers->now).clients;
+    const auto described = broker.admin().client("ann", "client", brokers->now).clients;
     REQUIRE(described.size() == 1);
     CHECK(described[0].queued == 1);
     CHECK(described[0].filters.size() == 1);
     brokers->end_turn();
     REQUIRE(dormant(brokers) == 1);
-    const auto evicted = broker.evict(
+    const auto evicted = broker.admin().evict(
         {.user = "ann", .ends_sessions = true, .arrived_by = wall_now() + 1000}, brokers->now);
     CHECK(evicted.ended == 1);
-    CHECK(broker.sessions().disconnected() == 0);
+    CHECK(broker.admin().sessions().disconnected() == 0);
     CHECK(broker.waiting() == 0);
     CHECK(broker.subscriptions() == 0);
 }
@@ -370,10 +371,11 @@ TEST_CASE("when sessions take too much memory, the dormant user with most of it 
     leave(std::string(250, 'l'));
     REQUIRE(dormant(brokers) == 2);
     for (int i = 0;
-         i < 40 && brokers->broker(0).presence().find(std::string(250, 'l'))->has_device(); ++i) {
+         i < 40 && brokers->broker(0).admin().presence().find(std::string(250, 'l'))->has_device();
+         ++i) {
         leave("more" + std::to_string(i));
         tick(brokers, 1000);
     }
-    CHECK_FALSE(brokers->broker(0).presence().find(std::string(250, 'l'))->has_device());
-    CHECK(brokers->broker(0).find("small", "small"));
+    CHECK_FALSE(brokers->broker(0).admin().presence().find(std::string(250, 'l'))->has_device());
+    CHECK(brokers->broker(0).logins().find("small", "small"));
 }

@@ -93,7 +93,7 @@ TEST_CASE("a second drain begins the user's limit anew") {
     CHECK(drained.user().online());
     drained.pass(2000);
     CHECK_FALSE(drained.user().online());
-    CHECK(drained.brokers->broker(0).presence().online() == 1);  // the watcher
+    CHECK(drained.brokers->broker(0).admin().presence().online() == 1);  // the watcher
 }
 
 TEST_CASE("the next start awaits the users of a drained gateway") {

@@ -94,7 +94,7 @@ TEST_CASE("who logs in while a message to a room is stored gets it before later 
     DurableCluster brokers;
     PlainClient phone(brokers, "bob");
     PlainClient desk(brokers, "desk");
-    brokers->broker(0).rooms().add("room/r", "bob");
+    brokers->broker(0).admin().rooms().add("room/r", "bob");
     brokers.settle();
     publish_first(brokers, desk, "room/r");
     phone.connect(true);

@@ -26,7 +26,7 @@ public:
         connect.client_id = client;
         connect.username = user;
         connect.keepalive = 60;
-        broker().login(link, connect, result, cluster_.now);
+        broker().logins().login(link, connect, result, cluster_.now);
         cluster_.end_turn();
         REQUIRE(link.session);
         return link;
@@ -49,11 +49,11 @@ public:
     }
     Evicted evict(Eviction eviction) {
         eviction.arrived_by = wall_now() + 1000;
-        const Evicted evicted = broker().evict(eviction, cluster_.now);
+        const Evicted evicted = broker().admin().evict(eviction, cluster_.now);
         cluster_.end_turn();
         return evicted;
     }
-    std::size_t connected() { return broker().sessions().connected(); }
+    std::size_t connected() { return broker().admin().sessions().connected(); }
 
 private:
     static BrokerSettings settings() {

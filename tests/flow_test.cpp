@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "server/base/hash.h"
-#include "server/session/broker.h"
 #include "tests/support/gateway.h"
 #include "tests/support/versions.h"
 #include "tests/support/wire.h"

@@ -61,7 +61,7 @@ TEST_CASE(
                 kept += all.starts_with("40 03 00 01 10");
         CHECK(kept == 10);
         for (unsigned shard = 0; shard < shards; ++shard)
-            CHECK(brokers->broker(shard).retained().messages() == 10);
+            CHECK(brokers->broker(shard).admin().retained().messages() == 10);
         clients.front().send("31 r s't/1' [ ]");  // a deletion
         clients.front().send("33 r s'other' k1 [ ] 'x'");
         clients.front().send("33 r s'another' k1 [ ] 'x'");
@@ -69,7 +69,7 @@ TEST_CASE(
         CHECK(clients.front().take() == hex(wire("40 03 k1 10 | 40 03 k1 97")));
         brokers.crash();
         for (unsigned shard = 0; shard < shards; ++shard)
-            CHECK(brokers->broker(shard).retained().messages() == 10);
+            CHECK(brokers->broker(shard).admin().retained().messages() == 10);
         PlainClient late(brokers, "late", "late", v5);
         late.connect(true);
         brokers.settle();
@@ -145,17 +145,18 @@ TEST_CASE("rooms have no more members than max-room-members, on all shards toget
         for (unsigned i = 0; i < 30; ++i) {
             const unsigned shard = i % shards;
             const auto user = name_at(shard, shards, "u", i);
-            added += brokers->broker(shard).rooms().add("room/x", user) == Rooms::Change::done;
+            added +=
+                brokers->broker(shard).admin().rooms().add("room/x", user) == Rooms::Change::done;
         }
         CHECK(added == 10);
         brokers.settle();
         brokers.crash();
-        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 0)) ==
+        CHECK(brokers->broker(0).admin().rooms().add("room/y", name_at(0, shards, "late", 0)) ==
               Rooms::Change::no_room);
-        CHECK(brokers->broker(0).rooms().remove_some("room/x", 1) == 1);
-        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 0)) ==
+        CHECK(brokers->broker(0).admin().rooms().remove_some("room/x", 1) == 1);
+        CHECK(brokers->broker(0).admin().rooms().add("room/y", name_at(0, shards, "late", 0)) ==
               Rooms::Change::done);
-        CHECK(brokers->broker(0).rooms().add("room/y", name_at(0, shards, "late", 1)) ==
+        CHECK(brokers->broker(0).admin().rooms().add("room/y", name_at(0, shards, "late", 1)) ==
               Rooms::Change::no_room);
     }
 }
@@ -169,7 +170,7 @@ TEST_CASE("as many sessions are kept as persistent-session-quota says, wherever 
         const auto kept = [&] {
             std::size_t sum = 0;
             for (unsigned shard = 0; shard < shards; ++shard)
-                sum += brokers->broker(shard).sessions().disconnected();
+                sum += brokers->broker(shard).admin().sessions().disconnected();
             return sum;
         };
         for (unsigned i = 0; i < 20; ++i) {

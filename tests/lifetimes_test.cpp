@@ -281,7 +281,7 @@ TEST_CASE("a session that was ended while its client was connected does not come
     world.brokers.settle();
     Eviction eviction{
         .user = "bob", .client = "phone", .ends_sessions = true, .arrived_by = wall_now() + 1000};
-    CHECK(world.brokers->broker(0).evict(eviction, world.brokers->now).ended == 1);
+    CHECK(world.brokers->broker(0).admin().evict(eviction, world.brokers->now).ended == 1);
     while (world.brokers->has_messages())  // its connection has not ended yet
         static_cast<void>(world.brokers->deliver(world.brokers->pairs_with_messages().front()));
     world.brokers.commit_urgent();
@@ -311,7 +311,7 @@ TEST_CASE("a stop ends no session for persistent-session-quota that a crash woul
 
 TEST_CASE("a member of a room gets what is published after a stop has ended its connection") {
     World world;
-    world.brokers->broker(0).rooms().add("room/r", "bob");
+    world.brokers->broker(0).admin().rooms().add("room/r", "bob");
     PlainClient phone = device(world, "phone");
     PlainClient ann(world.brokers, "ann");
     phone.connect(false, 1000);

@@ -101,7 +101,7 @@ TEST_CASE("while the store is in trouble, what clients add to it is bounded") {
     BrokerSettings settings;
     settings.most_unstored_bytes = 4000;
     DurableCluster brokers(1, settings);
-    const Journal& journal = brokers->broker(0).journal();
+    const Journal& journal = brokers->broker(0).admin().journal();
     PlainClient stored(brokers, "stored");
     stored.connect(false);
     PlainClient sender(brokers, "sender", "sender", Version::v5_0);

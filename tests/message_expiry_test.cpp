@@ -13,6 +13,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/moved_wall_clock.h"
+#include "server/session/client_description.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/test_store.h"
 
@@ -46,7 +47,7 @@ public:
         const std::map<Target, std::string> topics{
             {Target::session, "t"}, {Target::inbox, "inbox/ann"}, {Target::room, "room/r"}};
         topic = topics.at(target);
-        if (target == Target::room) brokers->broker(0).rooms().add(topic, "ann");
+        if (target == Target::room) brokers->broker(0).admin().rooms().add(topic, "ann");
         if (target == Target::session) {
             client.connect(false);
             client.send("82 r k1 s't' 01");
@@ -240,9 +241,9 @@ private:
     /// Whoever counts what waits, counts nothing that has expired.
     void look() {
         waiting_.tick();
-        packed_ += waiting_.broker().sessions().dormant();
+        packed_ += waiting_.broker().admin().sessions().dormant();
         model_.expire(now());
-        const auto clients = waiting_.broker().clients("ann", {}, 10, now()).clients;
+        const auto clients = waiting_.broker().admin().clients("ann", {}, 10, now()).clients;
         check();
         if (waiting_.target != Target::session) return;
         REQUIRE(clients.size() == 1);

@@ -185,7 +185,7 @@ TEST_CASE("a user that was forgotten before a polite stop comes back with a high
     ann.lose_connection();
     brokers.settle();
     const std::uint64_t told = known(brokers, "ann")->version;
-    REQUIRE(brokers->broker(0).forget_user("ann"));
+    REQUIRE(brokers->broker(0).admin().forget_user("ann"));
     brokers.settle();
     brokers.stop();
     brokers.start();

@@ -66,7 +66,7 @@ TEST_CASE("who is back after a crash within the limit was never offline") {
         Killed killed(1, clean);
         CHECK(killed.user().online());
         CHECK(killed.user().here == 0);
-        CHECK(killed.brokers->broker(0).presence().online() == 2);
+        CHECK(killed.brokers->broker(0).admin().presence().online() == 2);
         CHECK(killed.shown().online);
         const std::uint64_t version = killed.version();
         const WallMillis since = killed.user().since;
@@ -243,9 +243,9 @@ TEST_CASE("users who are not back are offline over several turns, many of them p
         clients.emplace_back(brokers, "user" + std::to_string(i)).connect(i % 2 == 0);
     brokers.settle();
     brokers.crash();
-    const Presence& presence = brokers->broker(0).presence();
+    const Presence& presence = brokers->broker(0).admin().presence();
     CHECK(presence.online() == users);
-    const std::size_t packed = brokers->broker(0).sessions().dormant();
+    const std::size_t packed = brokers->broker(0).admin().sessions().dormant();
     CHECK(packed == users / 2);
     CHECK(brokers->recorded.empty());
     brokers->now += limit + 1000;
@@ -256,15 +256,15 @@ TEST_CASE("users who are not back are offline over several turns, many of them p
     tick(brokers);
     CHECK(presence.online() == 0);
     CHECK(brokers->recorded.size() == users);
-    CHECK(brokers->broker(0).sessions().dormant() == packed);
+    CHECK(brokers->broker(0).admin().sessions().dormant() == packed);
     brokers.crash();
-    CHECK(brokers->broker(0).presence().online() == 0);
+    CHECK(brokers->broker(0).admin().presence().online() == 0);
 }
 
 TEST_CASE("who is awaited has no device that is connected, and messages wait for it") {
     Killed killed(1, false);
     std::string description =
-        killed.brokers->broker(0).describe("ann", killed.brokers->now).value();
+        killed.brokers->broker(0).admin().describe("ann", killed.brokers->now).value();
     const auto shown = boost::json::parse(description).as_object();
     CHECK(shown.at("state") == "online");
     CHECK(shown.at("cause") == "login");

@@ -88,7 +88,7 @@ TEST_CASE("a message to a full queue costs the same, however many have sent what
             message.topic = "x";
             message.qos = QoS::at_least_once;
             message.sender = sender++;
-            home.publish(
+            home.admin().publish(
                 std::move(message), [](const Published&) {}, lobby.brokers->now);
         }
     };

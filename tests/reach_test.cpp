@@ -27,7 +27,7 @@ struct Scene {
     void publish(const std::string& topic, QoS qos) {
         said.reset();
         Message message{.topic = topic, .payload = "hello", .properties = {}, .qos = qos};
-        brokers->broker(0).publish(
+        brokers->broker(0).admin().publish(
             std::move(message), [this](const Published& what) { said = what; }, brokers->now);
         brokers->end_turn();
     }

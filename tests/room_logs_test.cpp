@@ -254,7 +254,7 @@ TEST_CASE("a member who comes back gets the latest of all rooms, as much as one 
     BrokerSettings settings;
     settings.max_queued_messages = 3;
     Lobby lobby(settings);
-    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.brokers->broker(0).admin().rooms().add("room/s", lobby.away_name);
     lobby.part();
     PlainClient speaker(lobby.brokers, "speaker");
     speaker.connect(true);
@@ -280,7 +280,7 @@ TEST_CASE("who fills one room takes nothing from another's members who come back
     BrokerSettings settings;
     settings.max_queued_messages = 4;
     Lobby lobby(settings);
-    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.brokers->broker(0).admin().rooms().add("room/s", lobby.away_name);
     lobby.part();
     PlainClient speaker(lobby.brokers, "speaker");
     PlainClient flooder(lobby.brokers, "flooder");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/events/event_kind.h"
+#include "server/session/client_description.h"
 #include "tests/support/lobby.h"
 
 using namespace pulsegate;
@@ -69,7 +70,7 @@ TEST_CASE("who comes back with too much of very many senders costs no more than 
         message.topic = sender % 2 == 0 ? "x" : "room/r";
         message.qos = QoS::at_least_once;
         message.sender = sender;
-        home.publish(
+        home.admin().publish(
             std::move(message), [](const Published&) {}, lobby.brokers->now);
     }
     lobby.brokers.settle();
@@ -86,8 +87,8 @@ TEST_CASE("who comes back to many rooms with many subscriptions costs no product
     Broker& home = lobby.brokers->broker(0);
     for (unsigned room = 0; room < many; ++room) {
         lobby.away.send("82 r k1 s'+/" + std::to_string(room) + "' 01");
-        home.rooms().add("room/" + std::to_string(room), lobby.away_name);
-        home.rooms().add("room/" + std::to_string(room), lobby.sender_name);
+        home.admin().rooms().add("room/" + std::to_string(room), lobby.away_name);
+        home.admin().rooms().add("room/" + std::to_string(room), lobby.sender_name);
     }
     lobby.part();
     for (unsigned room = 0; room < many; ++room)
@@ -116,7 +117,7 @@ TEST_CASE("clients of a user are described in many turns, whatever each has miss
     unsigned turns = 0;
     for (bool more = true; more; ++turns) {
         const auto work = home.work();
-        const auto some = home.clients(lobby.away_name, known, 1000, lobby.brokers->now);
+        const auto some = home.admin().clients(lobby.away_name, known, 1000, lobby.brokers->now);
         most_work = std::max(most_work, home.work() - work);
         for (const ClientDescription& each : some.clients) {
             CHECK(known.insert(each.session).second);
@@ -133,7 +134,7 @@ TEST_CASE("who comes back to messages of different sizes loses the oldest of the
     BrokerSettings settings;
     settings.max_queued_bytes = 100 * 1024;
     Lobby lobby(settings);
-    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.brokers->broker(0).admin().rooms().add("room/s", lobby.away_name);
     lobby.part();
     PlainClient speaker(lobby.brokers, "speaker");
     speaker.connect(true);
@@ -316,7 +317,7 @@ TEST_CASE("when a log is halved, nobody's messages go for those of who has most 
 
 TEST_CASE("the rooms pay when they take most together, though one user's queue is the largest") {
     Lobby lobby;
-    lobby.brokers->broker(0).rooms().add("room/s", lobby.away_name);
+    lobby.brokers->broker(0).admin().rooms().add("room/s", lobby.away_name);
     PlainClient dora(lobby.brokers, user_at(0, 2, "dora"));
     dora.connect(false);
     lobby.brokers.settle();
@@ -418,7 +419,7 @@ TEST_CASE("backends are told of very many members who are away, some in each tur
     Lobby lobby(settings);
     Broker& home = lobby.brokers->broker(0);
     for (std::uint64_t member = 0; member < many; ++member)
-        home.rooms().add("room/r", "member " + std::to_string(member));
+        home.admin().rooms().add("room/r", "member " + std::to_string(member));
     lobby.brokers->in_slices = true;
     lobby.sender.send("32 r s'room/r' k1 'one'");
     REQUIRE(home.unfinished());

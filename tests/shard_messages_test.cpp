@@ -69,7 +69,7 @@ private:
         Broker& broker = cluster_.broker(link_.shard);
         if (const auto* connect = std::get_if<Connect>(&packet)) {
             version_ = connect->version;
-            broker.login(link_, *connect, {}, cluster_.now);
+            broker.logins().login(link_, *connect, {}, cluster_.now);
         } else {
             broker.handle(*link_.session, packet, cluster_.now);
         }
@@ -276,21 +276,22 @@ TEST_CASE("who comes back to its rooms waits for what is being delivered, and do
         Caller& member = callers.emplace_back(cluster, name);
         member.send("10 r s'MQTT' 04 00 k10 s'" + std::string(name) + "'").read_pending();
         member.send("82 r k1 s'room/r' 01").expect("90 03 k1 01");
-        broker.rooms().add("room/r", name);
+        broker.admin().rooms().add("room/r", name);
     }
     callers.back().lose();
     cluster.in_slices = true;
     callers.front().send("32 r s'room/r' k1 'one'").send("32 r s'room/r' k2 'two'");
-    const auto under_way = broker.last_unfinished();
-    CHECK(broker.awaits_deliveries("fifth", "fifth", under_way));
-    CHECK_FALSE(broker.awaits_deliveries("fifth", "fifth", under_way - 2));  // of before them
-    CHECK_FALSE(broker.awaits_deliveries("first", "first", under_way));      // it is here
-    CHECK_FALSE(broker.awaits_deliveries("stranger", "stranger", under_way));
+    const auto under_way = broker.logins().last_unfinished();
+    CHECK(broker.logins().awaits_deliveries("fifth", "fifth", under_way));
+    CHECK_FALSE(
+        broker.logins().awaits_deliveries("fifth", "fifth", under_way - 2));      // of before them
+    CHECK_FALSE(broker.logins().awaits_deliveries("first", "first", under_way));  // it is here
+    CHECK_FALSE(broker.logins().awaits_deliveries("stranger", "stranger", under_way));
     Caller stranger(cluster, "fifth");
     stranger.send("10 r s'MQTT' 04 00 k10 s'fifth'").read_pending();
     CHECK(broker.unfinished());
     while (broker.unfinished()) broker.go_on(cluster.now);
-    CHECK_FALSE(broker.awaits_deliveries("fifth", "fifth", under_way));
+    CHECK_FALSE(broker.logins().awaits_deliveries("fifth", "fifth", under_way));
 }
 
 TEST_CASE("those in a very large room get its messages in later turns, in order, or are gone") {

@@ -317,7 +317,7 @@ TEST_CASE("the session of a client that is not back after a kill ends in time, w
     CHECK(texts(watcher) == "gone ");
     restart(world.brokers, End::kill);  // the end of its session is known now
     world.pass(97);
-    CHECK(world.brokers->broker(0).find("a", "a"));
+    CHECK(world.brokers->broker(0).logins().find("a", "a"));
     world.pass(5);
-    CHECK_FALSE(world.brokers->broker(0).find("a", "a"));
+    CHECK_FALSE(world.brokers->broker(0).logins().find("a", "a"));
 }

@@ -7,6 +7,8 @@
 
 #include "protocol/utf8.h"
 #include "server/base/log.h"
+#include "server/session/life/logins.h"
+#include "server/session/state/session.h"
 
 namespace pulsegate {
 
@@ -57,7 +59,7 @@ bool is_there(const Login& login) {
 }  // namespace
 
 LoginFlow::LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
-                     Counters& counters, Broker& broker, Transport& transport, LoginHost& host)
+                     Counters& counters, Logins& logins, Transport& transport, LoginHost& host)
     : shard_(settings.shard),
       user_from_(settings.user_from),
       log_level_(level_of_logins(settings)),
@@ -66,7 +68,7 @@ LoginFlow::LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginG
       address_limits_(gates.address_limits),
       authenticator_(gates.authenticator),
       counters_(counters),
-      broker_(broker),
+      logins_(logins),
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
@@ -107,9 +109,9 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
     if (login.result.reason != Reason::success) co_return here->reject(login);
     here->limit_by_certificate(login);
 
-    const unsigned home = here->broker_.home(login.connect(), login.result);
+    const unsigned home = here->logins_.home(login.connect(), login.result);
     if (home != here->shard_) {
-        if (here->broker_.tracer().is_on()) here->tell_traces(login);
+        here->logins_.tell_traces(*login.connection, login.connect(), login.result);
         here = co_await Move{login, home};
         if (here->refused(login)) co_return;
     }
@@ -119,7 +121,7 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
         co_await here->pause(login, time);
         if (here->refused(login) || here->refused_at_home(login)) co_return;
     }
-    const auto under_way = here->broker_.last_unfinished();
+    const auto under_way = here->logins_.last_unfinished();
     while (here->awaits_deliveries(login, under_way)) {
         co_await here->pause(login, until_delivered);
         if (here->refused(login) || here->refused_at_home(login)) co_return;
@@ -129,22 +131,25 @@ DetachedCoroutine LoginFlow::log_in(Login login) {
     login.connection->go_on(login.received.bytes);
 }
 
+void LoginFlow::refuse(const Login& login, Reason reason, std::string_view why,
+                       std::string_view told) const {
+    logins_.refuse(*login.connection, login.connect(), login.result, {reason, why, told});
+}
+
 // -- room --
 
 bool LoginFlow::refused(const Login& login) {
     if (shutting_down_) {  // a CONNACK can't say 0x8B, server shutting down (MQTT 5.0, 2.4)
-        broker_.refuse(*login.connection, login.connect(), login.result, Reason::server_unavailable,
-                       "the server is shutting down");
+        refuse(login, Reason::server_unavailable, "the server is shutting down");
         return true;
     }
     if (drained_) {
-        broker_.refuse(*login.connection, login.connect(), login.result, Reason::use_another_server,
-                       "the server is drained: connect again");
+        refuse(login, Reason::use_another_server, "the server is drained: connect again");
         return true;
     }
-    const auto refuse = [&](Limit limit, Reason reason, const char* why) {
+    const auto refuse_for = [&](Limit limit, Reason reason, const char* why) {
         counters_.count(limit);
-        broker_.refuse(*login.connection, login.connect(), login.result, reason, why);
+        refuse(login, reason, why);
         return true;
     };
     const Origin& origin = login.connection->origin();
@@ -154,14 +159,14 @@ bool LoginFlow::refused(const Login& login) {
         return refuse_banned(login, Limit::ban_failures, *cause,
                              "its address is banned for some time: wrong passwords");
     if (origin.standing == AddressLimits::Standing::too_many)
-        return refuse(Limit::max_connections_per_address, Reason::quota_exceeded,
-                      "its address has max-connections-per-address already");
+        return refuse_for(Limit::max_connections_per_address, Reason::quota_exceeded,
+                          "its address has max-connections-per-address already");
     const auto reached = admission_.reached();
     if (!reached) return false;
-    return refuse(*reached, Reason::server_busy,
-                  *reached == Limit::max_connections
-                      ? "max-connections, or the limit on open files, is reached"
-                      : "memory-budget is used up");
+    return refuse_for(*reached, Reason::server_busy,
+                      *reached == Limit::max_connections
+                          ? "max-connections, or the limit on open files, is reached"
+                          : "memory-budget is used up");
 }
 
 /// While it waits its CONNECT is kept, and perhaps the credentials in it once more.
@@ -171,9 +176,9 @@ bool LoginFlow::refused_memory(Login& login) {
                                             bytes))
         return false;
     counters_.count(Limit::memory_budget);
-    broker_.refuse(*login.connection, login.connect(), login.result, Reason::quota_exceeded,
-                   "waiting logins take too much of memory-budget, and its address takes most",
-                   "too many logins at once");
+    refuse(login, Reason::quota_exceeded,
+           "waiting logins take too much of memory-budget, and its address takes most",
+           "too many logins at once");
     return true;
 }
 
@@ -254,8 +259,7 @@ void LoginFlow::reject(const Login& login) {
     if (result.reason == Reason::server_busy) words = "too many logins at once";
     if (result.reason == Reason::server_unavailable) words = "logins can't be checked now";
     if (result.told) words = result.told;
-    broker_.refuse(*login.connection, login.connect(), login.result, result.reason, result.why,
-                   words);
+    refuse(login, result.reason, result.why, words);
 }
 
 void LoginFlow::count_wrong_password(const Login& login) {
@@ -280,29 +284,22 @@ void LoginFlow::receive(WaitingLogin& moved) {
     if (!login.connection) return;
     login.here = this;
     login.now = monotonic_now();
-    if (broker_.tracer().is_on()) tell_traces(login);
+    logins_.tell_traces(*login.connection, login.connect(), login.result);
     moved.coroutine.resume();
-}
-
-/// What comes of the connection before it has a session is about this client.
-void LoginFlow::tell_traces(const Login& login) {
-    const Connect& connect = login.connect();
-    const auto user = broker_.user_name(connect, login.result, connect.client_id);
-    broker_.tracer().claim(*login.connection, user, connect.client_id);
 }
 
 /// Here nothing comes between this and the login: whoever is kept out from now on is connected
 /// already when its clients are disconnected, or is refused.
 bool LoginFlow::refused_at_home(const Login& login) {
     const Connect& connect = login.connect();
-    const auto user = broker_.user_name(connect, login.result, connect.client_id);
+    const auto user = logins_.user_name(connect, login.result, connect.client_id);
     if (const auto cause = client_limits_.banned(user, connect.client_id, login.now))
         return refuse_banned(login, Limit::ban_flaps, *cause,
                              "the client is banned for some time: it reconnected too often");
     const auto issued = login.result.token_issued;
     if (!issued || !revocations_.revoked(user, *issued)) return false;
-    broker_.refuse(*login.connection, connect, login.result, Reason::bad_user_name_or_password,
-                   "its token was revoked", "it did not authenticate");
+    refuse(login, Reason::bad_user_name_or_password, "its token was revoked",
+           "it did not authenticate");
     return true;
 }
 
@@ -311,12 +308,10 @@ bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& c
                               const char* automatically) {
     if (cause.ordered) {
         const auto why = fmt::format("banned by the admin API: {}", in_quotes(cause.reason));
-        broker_.refuse(*login.connection, login.connect(), login.result, Reason::banned, why,
-                       "banned");
+        refuse(login, Reason::banned, why, "banned");
     } else {
         counters_.count(limit);
-        broker_.refuse(*login.connection, login.connect(), login.result, Reason::banned,
-                       automatically);
+        refuse(login, Reason::banned, automatically);
     }
     return true;
 }
@@ -324,8 +319,8 @@ bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& c
 /// Two devices with one client id push each other out as fast as they can, unless each must wait.
 Millis LoginFlow::pause_before_takeover(const Login& login) {
     const Connect& connect = login.connect();
-    const auto user = broker_.user_name(connect, login.result, connect.client_id);
-    const Session* rival = broker_.find(user, connect.client_id);
+    const auto user = logins_.user_name(connect, login.result, connect.client_id);
+    const Session* rival = logins_.find(user, connect.client_id);
     if (!rival || !rival->link || rival->link->broken()) return 0;
     const auto time = client_limits_.pause_before_takeover(user, connect.client_id, login.now);
     if (time == 0) return 0;
@@ -347,13 +342,13 @@ LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
 
 bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const {
     const Connect& connect = login.connect();
-    return broker_.awaits_deliveries(broker_.user_name(connect, login.result, connect.client_id),
+    return logins_.awaits_deliveries(logins_.user_name(connect, login.result, connect.client_id),
                                      connect.client_id, upto);
 }
 
 void LoginFlow::accept(Login& login) {
     Connection& connection = *login.connection;
-    broker_.login(connection, login.connect(), login.result, login.now);
+    logins_.login(connection, login.connect(), login.result, login.now);
     if (const Session* session = connection.session; session && spdlog::should_log(log_level_))
         log_limited(log_level_, "{}: login", session->logged());
 }
@@ -398,10 +393,7 @@ void LoginFlow::count_end(const Session& session, const Ending& ending, Millis n
                 "{} banned for ban-time: it reconnects too often (ban-flaps). DELETE at "
                 "/api/v1/bans lifts the ban",
                 session.logged());
-    broker_.history().add(session.user.name, {.kind = HistoryKind::banned,
-                                              .time = wall_now(),
-                                              .client = session.client,
-                                              .why = "it reconnects too often (ban-flaps)"});
+    logins_.tell_banned(session, "it reconnects too often (ban-flaps)");
 }
 
 // -- those that wait --

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "server/auth/auth_result.h"
@@ -23,7 +24,7 @@
 #include "server/login/authenticator.h"
 #include "server/login/login_pacer.h"
 #include "server/loop/rounds.h"
-#include "server/session/broker.h"
+#include "server/session/terms/settings.h"
 #include "server/transport/connections/connection.h"
 #include "server/transport/connections/connection_owner.h"
 #include "server/transport/connections/handoff.h"
@@ -48,6 +49,7 @@ struct LoginGates {
 };
 
 class LoginFlow;
+class Logins;
 
 /// A CONNECT on its way to a login, and how far it has come. It lives in the frame of its
 /// coroutine, and belongs with it to the shard where it is now.
@@ -103,7 +105,7 @@ protected:
 class LoginFlow {
 public:
     LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
-              Counters& counters, Broker& broker, Transport& transport, LoginHost& host);
+              Counters& counters, Logins& logins, Transport& transport, LoginHost& host);
     ~LoginFlow();
 
     /// Other limits from now on. Who the user of a client is stays as it was.
@@ -157,6 +159,12 @@ private:
 
     static DetachedCoroutine log_in(Login login);
 
+    void refuse(const Login& login, Reason reason, std::string_view why,
+                std::string_view told) const;
+    void refuse(const Login& login, Reason reason, std::string_view why) const {
+        refuse(login, reason, why, why);
+    }
+
     // The steps of a login. Those that return true have refused it.
     bool refused(const Login& login);
     bool refused_at_home(const Login& login);
@@ -176,7 +184,6 @@ private:
     Wait connack(Login& login);
 
     void count_wrong_password(const Login& login);
-    void tell_traces(const Login& login);
 
     bool serve(Ticket ticket, bool in_time);
     void go_on(Ticket ticket);
@@ -192,7 +199,7 @@ private:
     AddressLimits& address_limits_;
     Authenticator& authenticator_;
     Counters& counters_;
-    Broker& broker_;
+    Logins& logins_;
     Transport& transport_;
     LoginHost& host_;
     ClientLimits client_limits_;

@@ -46,14 +46,16 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       subscriptions_(context_, tables_, delivery_, authorizations_, memory_),
       wills_(authorizations_, rooms_, fan_out_, delayed_, journal_, counters),
       keeper_(context_, tables_, delivery_, fan_out_, subscriptions_, wills_),
-      logins_(context_, tables_, delivery_, announcer_, requests_, keeper_),
+      logins_(context_, tables_, delivery_, requests_, announcer_, fan_out_, keeper_),
       disconnects_(context_, tables_, delivery_, announcer_, wills_, keeper_),
       expired_(presence_, sender_, keeper_),
       evictions_(context_, tables_, delivery_, requests_, expired_, keeper_),
       restore_(context_, tables_, delivery_, subscriptions_),
-      passage_(context_, tables_, delivery_, requests_, fan_out_, delayed_, keeper_) {
+      passage_(context_, tables_, delivery_, requests_, fan_out_, delayed_, keeper_),
+      admin_(context_, tables_, delivery_, publishing_, delayed_, evictions_) {
     retained_.tell_expired([this](const Message& message) {
-        if (stores_retained()) journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
+        if (journal_.stores_retained())
+            journal_.add_lazily(DropRetained{message.stamp + 1, message.topic});
     });
 }
 
@@ -64,28 +66,9 @@ Broker::~Broker() {
     sessions_.for_each([this](Session& session) { session.state.unsubscribe_all(router_); });
 }
 
-// -- logins --
-
-unsigned Broker::home(const Connect& connect, const AuthResult& result) const {
-    const auto user = user_name(connect, result, connect.client_id);
-    return user.empty() ? place_.index : place_.home_of(user);
-}
-
 void Broker::use(std::shared_ptr<const PasswordLines> lines) {
     authorizations_.use(std::move(lines));
     evictions_.end_invalid_logins();
-}
-
-const Session* Broker::find(std::string_view user, std::string_view client) const {
-    const User* known = presence_.find(user);
-    return known ? sessions_.find(*known, client) : nullptr;
-}
-
-bool Broker::awaits_deliveries(std::string_view user, std::string_view client,
-                               std::uint64_t upto) const {
-    if (!fan_out_.is_unfinished_upto(upto) || !rooms_.has_rooms(user)) return false;
-    const Session* const session = find(user, client);
-    return session && !session->link;
 }
 
 // -- events of connections --
@@ -214,84 +197,6 @@ bool Broker::tick(Millis now) {
 bool Broker::store_lags() const {
     constexpr std::size_t most_answers = 20'000;
     return journal_.bytes() > settings_.most_unstored_bytes || receipts_.size() > most_answers;
-}
-
-void Broker::erase(Retained::Erasure& erasure, Millis now) {
-    thread_.assert_here();
-    retained_.erase(erasure, now, [&](std::string_view topic) {
-        if (stores_retained()) journal_.add(DropRetained{erasure.stamp, std::string(topic)});
-    });
-}
-
-// -- state, for the admin API and metrics --
-
-void Broker::when_stored(OnPublished stored) {
-    thread_.assert_here();
-    PendingReceipt receipt(receipts_);
-    if (journal_.is_on()) journal_.await(receipt.debt());
-    receipts_.report(receipt.close(), {}, std::move(stored));
-}
-
-ClientDescriptions Broker::clients(std::string_view user, const std::set<SessionId>& known,
-                                   std::size_t most, Millis now) {
-    thread_.assert_here();
-    User* const found = presence_.find(user);
-    if (!found) return {};
-    return ClientDescriber(room_logs_, sender_, now).some(*found, known, most);
-}
-
-ClientDescriptions Broker::client(std::string_view user, std::string_view client, Millis now) {
-    thread_.assert_here();
-    const User* const known = presence_.find(user);
-    Session* const session = known ? sessions_.find(*known, client) : nullptr;
-    if (!session) return {};
-    return ClientDescriber(room_logs_, sender_, now).one(*session);
-}
-
-ClientsFound Broker::clients(const ClientFilter& filter, ClientPosition after, std::size_t most,
-                             Millis now) {
-    thread_.assert_here();
-    const ClientDescriber describer(room_logs_, sender_, now);
-    return ClientSearch(presence_, describer, filter, most).some(after);
-}
-
-ClientsFound Broker::clients_of(std::string_view user, const ClientFilter& filter, SessionId after,
-                                std::size_t most, Millis now) {
-    thread_.assert_here();
-    User* const found = presence_.find(user);
-    if (!found) return {};
-    const ClientDescriber describer(room_logs_, sender_, now);
-    return ClientSearch(presence_, describer, filter, most).some_of(*found, after);
-}
-
-InboxView Broker::inbox(std::string_view user, InboxPosition after, std::size_t most,
-                        std::size_t most_bytes, Millis now) {
-    thread_.assert_here();
-    const User* const found = presence_.find(user);
-    return found ? InboxAccess::look(*found, after, most, most_bytes, now) : InboxView();
-}
-
-InboxAccess::Dropped Broker::drop_inbox(std::string_view user, Millis now) {
-    thread_.assert_here();
-    User* const found = presence_.find(user);
-    return found ? InboxAccess(sender_, inboxes_).drop_some(*found, now) : InboxAccess::Dropped();
-}
-
-bool Broker::forget_user(std::string_view user) {
-    thread_.assert_here();
-    history_.forget(user);
-    if (!presence_.forget_now(user)) return false;
-    if (journal_.is_on()) journal_.add(DropUser{std::string(user)});
-    return true;
-}
-
-std::optional<std::string> Broker::describe(std::string_view name, Millis now) const {
-    thread_.assert_here();
-    std::optional<std::string> description;
-    presence_.show(name, [&](const User& user) {
-        if (user.is_known()) description = to_json(user, now, wall_now());
-    });
-    return description;
 }
 
 }  // namespace pulsegate

@@ -3,10 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "protocol/packet.h"
@@ -14,8 +10,7 @@
 #include "server/base/owner_thread.h"
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
-#include "server/session/client_description.h"
-#include "server/session/client_search.h"
+#include "server/session/broker_admin.h"
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/fan_out.h"
@@ -26,7 +21,6 @@
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/receipts.h"
-#include "server/session/inbox_access.h"
 #include "server/session/life/disconnects.h"
 #include "server/session/life/evictions.h"
 #include "server/session/life/logins.h"
@@ -55,8 +49,9 @@ namespace pulsegate {
 /// part. It reaches clients through Links and other shards through BrokerHost; it belongs to the
 /// shard's thread and has no socket and no clock: the caller passes the time.
 ///
-/// Each part knows only the parts in its constructor. The broker has one member per part, and one
-/// method per event that a shard passes to a part.
+/// Each part knows only the parts in its constructor. Only the shard, which has a broker as a
+/// member so that a packet takes no detour, includes this header. The login flow uses Logins, the
+/// admin API BrokerAdmin and the start Restore.
 class Broker {
 public:
     Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
@@ -66,17 +61,9 @@ public:
     /// The values of its settings have changed in place.
     void settings_changed();
 
-    // Logins.
-
-    /// The home shard of a client. A client without a user and a client id stays on this one.
-    unsigned home(const Connect& connect, const AuthResult& result) const;
-    /// The user of a client; `client` is its client id.
-    std::string_view user_name(const Connect& connect, const AuthResult& result,
-                               std::string_view client) const {
-        return pulsegate::user_name(settings_, connect, result, client);
-    }
-    /// The session of the user's client, or null.
-    const Session* find(std::string_view user, std::string_view client) const;
+    /// For clients that have sent a CONNECT.
+    Logins& logins() { return logins_; }
+    const Logins& logins() const { return logins_; }
 
     /// Sets the rules for clients without rules of their own; null: everything is allowed.
     /// Connected clients are checked against them in `tick`, or sooner with `judge_some`.
@@ -90,26 +77,6 @@ public:
     /// Sets the valid lines of the password file, and disconnects the clients that logged in with
     /// other lines: some at once, and the rest in `tick`.
     void use(std::shared_ptr<const PasswordLines> lines);
-
-    /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
-    /// link's limit.
-    void login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
-        logins_.login(link, connect, result, now);
-    }
-    /// Refuses a CONNECT and ends the link. `result` has the known facts about the login. `why`
-    /// goes to the log, and `told` to the client; if `told` is null, `why` goes to both.
-    void refuse(Link& link, const Connect& connect, const AuthResult& result, Reason reason,
-                std::string_view why, const char* told = nullptr) {
-        logins_.refuse(link, connect, result, {reason, why, told ? std::string_view(told) : why});
-    }
-
-    /// The number of the last message that some of its many recipients do not have yet.
-    std::uint64_t last_unfinished() const { return fan_out_.last_unfinished(); }
-    /// Must the login of a client wait for such messages, up to that number, because they may be
-    /// older than the messages that the client missed in rooms? Otherwise it would get the older
-    /// message after the newer ones.
-    bool awaits_deliveries(std::string_view user, std::string_view client,
-                           std::uint64_t upto) const;
 
     // Events of connections.
 
@@ -126,11 +93,6 @@ public:
     bool awaits_answers(const Session& session) const { return Answers::are_too_many(session); }
     /// The link's backlog has become empty.
     void drained(Session& session, Millis now);
-
-    /// A message of the admin API, see Publishing.
-    void publish(Message message, OnPublished published, Millis now) {
-        publishing_.publish(std::move(message), std::move(published), now);
-    }
 
     // Messages of other shards.
 
@@ -176,44 +138,11 @@ public:
         if (users == UsersAtStop::go_offline) disconnects_.announce_shutdown(now);
     }
 
-    // For the admin API and metrics.
-
-    /// Disconnects clients, a limited number in one call.
-    Evicted evict(const Eviction& eviction, Millis now) { return evictions_.evict(eviction, now); }
+    /// For the admin API and metrics.
+    BrokerAdmin& admin() { return admin_; }
+    const BrokerAdmin& admin() const { return admin_; }
     void drop_will(Session& session) { wills_.keep(session, nullptr); }
-    /// See DelayedPublishing.
-    std::size_t drop_taken(const DelayedByClients& which) { return delayed_.drop_taken(which); }
-    /// Calls `stored` when the store has everything that was handed in so far, or refuses it.
-    void when_stored(OnPublished stored);
 
-    /// The user's presence as JSON, if this shard knows the user.
-    std::optional<std::string> describe(std::string_view user, Millis now) const;
-    /// Some clients of a user, see ClientDescriber; or one client, with its filters.
-    ClientDescriptions clients(std::string_view user, const std::set<SessionId>& known,
-                               std::size_t most, Millis now);
-    ClientDescriptions client(std::string_view user, std::string_view client, Millis now);
-    /// Some clients of this shard, up to `most`; see ClientSearch.
-    ClientsFound clients(const ClientFilter& filter, ClientPosition after, std::size_t most,
-                         Millis now);
-    ClientsFound clients_of(std::string_view user, const ClientFilter& filter, SessionId after,
-                            std::size_t most, Millis now);
-    /// See InboxAccess. The user need not exist.
-    InboxView inbox(std::string_view user, InboxPosition after, std::size_t most,
-                    std::size_t most_bytes, Millis now);
-    InboxAccess::Dropped drop_inbox(std::string_view user, Millis now);
-    /// Forgets the user and the user's history. Returns false if the user's presence is not known,
-    /// or the user is back.
-    bool forget_user(std::string_view user);
-    const Presence& presence() const { return presence_; }
-    History& history() { return history_; }
-    Tracer& tracer() { return tracer_; }
-    Rooms& rooms() { return rooms_; }
-    const RoomLogs& room_logs() const { return room_logs_; }
-    const Retained& retained() const { return retained_; }
-    /// Deletes retained messages of this shard, a page of them.
-    void erase(Retained::Erasure& erasure, Millis now);
-    const SessionTable& sessions() const { return sessions_; }
-    const Journal& journal() const { return journal_; }
     /// The number of messages since the start that were acknowledged before they had to be stored.
     std::uint64_t spared() const { return sender_.queues().totals().spared; }
     /// The number of messages in all queues, including messages that expired in the last minute.
@@ -227,9 +156,6 @@ public:
     }
 
 private:
-    /// All shards delete the same retained messages, and one of them does so in the store.
-    bool stores_retained() const { return journal_.is_on() && place_.index == 0; }
-
     void receive(const MessagesRead& read, Millis now);
 
     const BrokerSettings& settings_;
@@ -273,6 +199,7 @@ private:
     Evictions evictions_;
     Restore restore_;
     SessionPassage passage_;
+    BrokerAdmin admin_;
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/session/delivery/inboxes.h"
+#include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
+#include "server/session/users/presence.h"
 
 namespace pulsegate {
 
@@ -67,9 +70,9 @@ InboxView InboxAccess::look(const User& user, InboxPosition after, std::size_t m
     return view;
 }
 
-InboxAccess::Dropped InboxAccess::drop_some(User& user, Millis now) {
+InboxDropped InboxAccess::drop_some(User& user, Millis now) {
     constexpr std::size_t messages_a_turn = 4096;
-    Dropped dropped;
+    InboxDropped dropped;
     bool has_inbox = false;
     for (Device& device : user.devices) {
         auto& session = static_cast<Session&>(device);

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "server/message/message.h"
-#include "server/session/delivery/inboxes.h"
-#include "server/session/sending/packet_sender.h"
-#include "server/session/users/presence.h"
+#include "server/store/ledger/unit.h"
 
 namespace pulsegate {
+
+class Inboxes;
+class PacketSender;
+class Session;
+struct User;
 
 /// A message in an inbox.
 struct InboxEntry {
@@ -38,6 +41,12 @@ struct InboxView {
     std::optional<InboxPosition> next{};  ///< nothing: the page is the last one
 };
 
+struct InboxDropped {
+    std::size_t messages = 0;
+    std::size_t under_way = 0;  ///< sent to connected devices: these stay
+    bool more = false;          ///< are left
+};
+
 /// The inbox of a user for the admin API: the messages that wait for the first device, and the
 /// messages that a device has borrowed and not acknowledged.
 class InboxAccess {
@@ -49,13 +58,8 @@ public:
     static InboxView look(const User& user, InboxPosition after, std::size_t most,
                           std::size_t most_bytes, Millis now);
 
-    struct Dropped {
-        std::size_t messages = 0;
-        bool more = false;
-        std::size_t under_way = 0;  ///< sent to connected devices: these stay
-    };
     /// Drops the messages that are in it, a limited number.
-    Dropped drop_some(User& user, Millis now);
+    InboxDropped drop_some(User& user, Millis now);
 
 private:
     std::size_t drop(Session& session, std::size_t most);

@@ -95,10 +95,10 @@ Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
       peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
       transport_(rounds_, transport_settings(config, admission_),
-                 {admission_, shared.address_limits}, counters_, broker_.tracer(), *this),
+                 {admission_, shared.address_limits}, counters_, broker_.admin().tracer(), *this),
       logins_(login_settings(config, index), rounds_,
-              {admission_, shared.address_limits, shared.authenticator}, counters_, broker_,
-              transport_, *this),
+              {admission_, shared.address_limits, shared.authenticator}, counters_,
+              broker_.logins(), transport_, *this),
       listeners_(rounds_, admission_, counters_, transport_),
       config_(config),
       drained_(drained_ending(config)) {}
@@ -167,22 +167,23 @@ void Shard::leave_by(Millis end) {
 }
 
 ShardStatus Shard::status() const {
+    const BrokerAdmin& admin = broker_.admin();
     const Wheel& wheel = transport_.wheel();
     ShardStatus status{.counters = counters_,
                        .connections = transport_.connections(),
                        .listeners = transport_.connections_by_listener(),
-                       .connected = broker_.sessions().connected(),
-                       .disconnected = broker_.sessions().disconnected(),
+                       .connected = admin.sessions().connected(),
+                       .disconnected = admin.sessions().disconnected(),
                        .waiting = broker_.waiting(),
                        .subscriptions = broker_.subscriptions(),
-                       .users = broker_.presence().users(),
-                       .online = broker_.presence().online(),
-                       .retained = broker_.retained().messages(),
-                       .retained_bytes = broker_.retained().bytes(),
-                       .stored = broker_.journal().messages(),
+                       .users = admin.presence().users(),
+                       .online = admin.presence().online(),
+                       .retained = admin.retained().messages(),
+                       .retained_bytes = admin.retained().bytes(),
+                       .stored = admin.journal().messages(),
                        .spared = broker_.spared(),
                        .delayed = index_ == 0 ? peers_.delayed_total(std::nullopt) : DelayedTotal{},
-                       .store_refuses = broker_.journal().would_be_refused(),
+                       .store_refuses = admin.journal().would_be_refused(),
                        .left_out = index_ == 0 ? peers_.store().left_out() : 0,
                        .damaged = index_ == 0 ? peers_.store().damaged() : 0,
                        .damage_found = index_ == 0 && peers_.store().damage()
@@ -226,14 +227,14 @@ void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
     Session* session = connection.session;
     log_end(connection, ending, session && config_.log_logins, now);
     logins_.ended(connection);
-    if (!session) return trace_end(broker_, connection, ending, now);
+    if (!session) return trace_end(broker_.admin().tracer(), connection, ending, now);
     if (expired && is_accepted(connection)) ++counters_.expiries;
     logins_.count_end(*session, ending, now);
     broker_.end(*session, ending, now);
 }
 
 void Shard::on_traced(const Connection& connection, Bytes packet, Version version, Sender sender) {
-    trace_packet(broker_, connection, packet, version, sender);
+    trace_packet(broker_.admin().tracer(), broker_.logins(), connection, packet, version, sender);
 }
 
 bool Shard::is_accepted(const Connection& connection) const {

@@ -99,7 +99,7 @@ ExportCounts Shard::export_clients(const std::function<void(int, std::string_vie
 }
 
 void Shard::export_history(const std::function<void(std::string_view)>& visit) {
-    describe(broker_.history(), index_,
+    describe(broker_.admin().history(), index_,
              [&](const HistoryRecord& record) { visit(encode(record)); });
 }
 

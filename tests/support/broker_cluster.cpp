@@ -11,11 +11,11 @@ namespace {
 
 template <class Visit>
 void for_each_queue(const Broker& broker, Visit visit) {
-    broker.sessions().for_each([&](const Session& session) {
+    broker.admin().sessions().for_each([&](const Session& session) {
         const Outbox* outbox = session.state.exchanges().outbox();
         if (outbox && outbox->queued() > 0) visit(outbox->queued());
     });
-    broker.presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
+    broker.admin().presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
         if (!user.is_dormant) return true;
         const auto messages = static_cast<const DormantRecord&>(user).messages();
         if (!messages.empty()) visit(messages.size());

@@ -48,7 +48,7 @@ void CheckedCluster::connect(PlayedClient& client, const Hello& hello) {
     client.session_present.reset();
     client.link->heard = brokers.now;
     brokers.adopt(*client.link);
-    brokers.broker(client.shard).login(*client.link, connect, {}, brokers.now);
+    brokers.broker(client.shard).logins().login(*client.link, connect, {}, brokers.now);
     const bool present = model.connect(client.name, client.shard, client.inbox, hello, brokers.now);
     if (!present) {
         client.received.clear();
@@ -190,8 +190,9 @@ void CheckedCluster::check_counts() {
                 throw Broken(
                     fmt::format("shard {} has {} {}, {} are right", shard, real, what, right));
         };
-        same("sessions connected", broker.sessions().connected(), model.connected(shard));
-        same("sessions disconnected", broker.sessions().disconnected(), model.disconnected(shard));
+        same("sessions connected", broker.admin().sessions().connected(), model.connected(shard));
+        same("sessions disconnected", broker.admin().sessions().disconnected(),
+             model.disconnected(shard));
         same("subscriptions", broker.subscriptions(), model.subscriptions(shard));
         const auto waiting = model.waiting(shard, brokers.now);
         if (exact_ && (broker.waiting() < waiting.least || broker.waiting() > waiting.most))
@@ -281,12 +282,13 @@ void CheckedCluster::check_empty() {
         const auto none = [&](const char* what, std::size_t left) {
             if (left != 0) throw Broken(fmt::format("{} {} are left", left, what));
         };
-        none("sessions", broker.sessions().connected() + broker.sessions().disconnected());
+        none("sessions",
+             broker.admin().sessions().connected() + broker.admin().sessions().disconnected());
         none("subscriptions", broker.subscriptions());
         none("waiting messages", broker.waiting());
         none("queues", brokers.queues(shard));
         none("shared subscriptions", broker.share_groups());
-        none("who lag behind", broker.sessions().behind());
+        none("who lag behind", broker.admin().sessions().behind());
     }
 }
 

@@ -166,7 +166,7 @@ void CrashPlay::open() {
     for (const DurableClient& client : clients_) {
         const auto& user = client.terms().user;
         Broker& home = cluster_->broker(home_shard(user, scene_.shards));
-        static_cast<void>(home.rooms().add(DeliveryModel::room, user));
+        static_cast<void>(home.admin().rooms().add(DeliveryModel::room, user));
     }
     adopt();
     deliver_all();  // before anybody can connect
@@ -176,14 +176,15 @@ void CrashPlay::check_start() {
     if (cluster_->start().floor < committed_) throw Broken("stamps go back");
     for (const auto& [user, before] : versions_) {
         const Broker& home = cluster_->broker(home_shard(user, scene_.shards));
-        const User* known = home.presence().find(user);
+        const User* known = home.admin().presence().find(user);
         if (!known) throw Broken(fmt::format("nobody knows {} any more", user));
         const bool has_changed = before.online && !known->online();
         if (known->version < before.number + (has_changed ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back", user));
     }
     for (const auto& [user, before] : told_) {
-        const User* known = cluster_->broker(home_shard(user, scene_.shards)).presence().find(user);
+        const User* known =
+            cluster_->broker(home_shard(user, scene_.shards)).admin().presence().find(user);
         const bool has_changed = before.online && known && !known->online();
         if (known && known->is_known() && known->version < before.number + (has_changed ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back behind what was told", user));
@@ -195,7 +196,7 @@ void CrashPlay::note_versions() {
     for (const DurableClient& client : clients_) users.insert(client.terms().user);
     for (const std::string& user : users) {
         const Broker& home = cluster_->broker(home_shard(user, scene_.shards));
-        const User* known = home.presence().find(user);
+        const User* known = home.admin().presence().find(user);
         if (known && known->is_known()) versions_[user] = {known->version, known->online()};
     }
 }
@@ -249,7 +250,7 @@ void CrashPlay::commit() {
 
 bool CrashPlay::store_refuses() {
     for (unsigned shard = 0; shard < scene_.shards; ++shard)
-        if (cluster_->broker(shard).journal().is_refused()) return true;
+        if (cluster_->broker(shard).admin().journal().is_refused()) return true;
     return false;
 }
 

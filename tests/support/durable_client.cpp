@@ -81,7 +81,7 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
         connect.will = Will{note.topic, payload, note.qos};
     }
     cluster.adopt(*link_);
-    cluster.broker(shard).login(*link_, connect, {}, cluster.now);
+    cluster.broker(shard).logins().login(*link_, connect, {}, cluster.now);
 }
 
 void DurableClient::disconnect() {

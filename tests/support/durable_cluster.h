@@ -156,8 +156,8 @@ public:
         cluster_->adopt(link);
         const std::string bytes = wire(notation);
         const auto decoded = decode(as_bytes(bytes), version_, Sender::client);
-        home().login(link, std::get<Connect>(std::get<Packet>(decoded)), {.user = user_},
-                     cluster_->now);
+        home().logins().login(link, std::get<Connect>(std::get<Packet>(decoded)), {.user = user_},
+                              cluster_->now);
         cluster_->end_turn();
     }
     void send(std::string_view notation) {

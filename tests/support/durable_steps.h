@@ -41,7 +41,7 @@ inline void commit_of(DurableCluster& brokers, unsigned shard) {
 }
 
 inline std::uint64_t stored(DurableCluster& brokers) {
-    return brokers->broker(0).journal().messages();
+    return brokers->broker(0).admin().journal().messages();
 }
 
 }  // namespace pulsegate

@@ -18,7 +18,6 @@
 #include "protocol/decode.h"
 #include "server/base/hash.h"
 #include "server/server.h"
-#include "server/session/broker.h"
 #include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
 #include "tests/support/wire.h"

@@ -28,10 +28,10 @@ struct Lobby {
     }
 
     void join(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).rooms().add("room/r", name);
+        brokers->broker(home_shard(name, brokers->shards())).admin().rooms().add("room/r", name);
     }
     void leave(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).rooms().remove("room/r", name);
+        brokers->broker(home_shard(name, brokers->shards())).admin().rooms().remove("room/r", name);
     }
     void part() {
         away.lose_connection();
@@ -59,7 +59,7 @@ struct Lobby {
     std::size_t logs() {
         std::size_t sum = 0;
         for (unsigned shard = 0; shard < brokers->shards(); ++shard)
-            sum += brokers->broker(shard).room_logs().size();
+            sum += brokers->broker(shard).admin().room_logs().size();
         return sum;
     }
     void tick() {

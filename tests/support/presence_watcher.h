@@ -58,7 +58,7 @@ private:
 };
 
 inline const User* known(DurableCluster& brokers, const std::string& user) {
-    return brokers->broker(home_shard(user, brokers->shards())).presence().find(user);
+    return brokers->broker(home_shard(user, brokers->shards())).admin().presence().find(user);
 }
 
 inline constexpr Millis limit = 90'000;  ///< of a keepalive of 60 s

@@ -10,6 +10,8 @@
 #include "server/http/questions/shard_questions.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
+#include "server/session/broker_admin.h"
+#include "server/session/trace/tracer.h"
 
 namespace pulsegate {
 
@@ -98,7 +100,7 @@ awaitable<ApiReply> show_trace(const ApiContext& api, const ApiRequest& request)
     const auto trace = api.traces.make(std::move(target));
     const auto stream =
         std::make_shared<TraceStream>(api.traces, trace, TraceClock::now() + seconds);
-    const auto begin = [trace](Shard& shard) {
+    const auto begin = [trace](ShardAdmin& shard) {
         shard.broker().tracer().begin(trace);
         return true;
     };

@@ -24,6 +24,7 @@
 #include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/limits/admission.h"
+#include "server/session/broker_admin.h"
 #include "server/session/requests/delayed_terms.h"
 #include "server/session/state/stored_will.h"
 #include "server/shard/data_store.h"
@@ -234,7 +235,7 @@ awaitable<bool> cancel_stored(const ApiContext& api, DelayedByClients which) {
     std::optional<std::string> user = which.user;
     const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
     const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
-    const auto drop = [which](Shard& shard) { return shard.broker().drop_taken(which); };
+    const auto drop = [which](ShardAdmin& shard) { return shard.broker().drop_taken(which); };
     const auto taken = co_await api.shards.ask_one(0, drop);
     if (!cancelled || !taken) co_return false;
     if (*cancelled + *taken > 0)
@@ -341,7 +342,9 @@ awaitable<bool> cancel_of_clients(const ApiContext& api, std::vector<DelayedByCl
 
 awaitable<std::optional<std::size_t>> cancel_all_of(const ApiContext& api, std::string user) {
     const DelayedByClients of_clients{.user = user};
-    const auto drop = [of_clients](Shard& shard) { return shard.broker().drop_taken(of_clients); };
+    const auto drop = [of_clients](ShardAdmin& shard) {
+        return shard.broker().drop_taken(of_clients);
+    };
     const auto all = [](const PutDelayed&) { return true; };
     std::optional<std::string> owner = std::move(user);
     const auto cancelled = co_await cancel_if(api, std::move(owner), all);

@@ -23,6 +23,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/limits/admission.h"
 #include "server/message/topics.h"
+#include "server/session/broker_admin.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
@@ -80,10 +81,10 @@ Orders orders_in(std::string_view body, const BrokerSettings& settings) {
 void send_to_shard(const ApiContext& api, const std::shared_ptr<Message>& message,
                    OnPublished published) {
     const auto user = inbox_user(message->topic);
-    api.shards.send_home(
-        user.value_or(message->topic), [message, published = std::move(published)](Shard& shard) {
-            shard.broker().publish(std::move(*message), published, monotonic_now());
-        });
+    api.shards.send_home(user.value_or(message->topic), [message, published = std::move(published)](
+                                                            ShardAdmin& shard) {
+        shard.broker().publish(std::move(*message), published, monotonic_now());
+    });
 }
 
 /// Nothing if it takes too long.

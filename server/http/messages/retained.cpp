@@ -16,6 +16,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/message/topics.h"
+#include "server/session/broker_admin.h"
 
 namespace pulsegate {
 
@@ -65,7 +66,7 @@ RetainedPage some_retained(const Retained& retained, const std::string& filter,
 awaitable<std::optional<bool>> has_retained(const ApiContext& api, std::string filter,
                                             std::string after) {
     while (!after.empty()) {
-        const auto question = [filter, after](Shard& shard) {
+        const auto question = [filter, after](ShardAdmin& shard) {
             return some_retained(shard.broker().retained(), filter, after, 1, 1);
         };
         auto page = co_await api.shards.ask_one(0, question);
@@ -82,7 +83,7 @@ awaitable<std::optional<std::size_t>> erase(const ApiContext& api, Retained::Era
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
         Retained::Erasure here = erasure;
         while (!here.done) {
-            const auto step = [here](Shard& each) {
+            const auto step = [here](ShardAdmin& each) {
                 auto next = here;
                 each.broker().erase(next, monotonic_now());
                 return next;
@@ -109,7 +110,7 @@ awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& reque
     std::string after = query.text("after").value_or("");
     do {
         const auto question = [filter, after, most = most - shown.size(),
-                               room = most_retained_answer - bytes](Shard& shard) {
+                               room = most_retained_answer - bytes](ShardAdmin& shard) {
             return some_retained(shard.broker().retained(), filter, after, most, room);
         };
         auto page = co_await api.shards.ask_one(0, question);

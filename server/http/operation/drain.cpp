@@ -57,8 +57,8 @@ boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequ
     const Phase phase = api.drain.phase();
     json::object state{{"phase", drain_name(phase)}};
     if (const WallMillis until = api.drain.until(); until != 0) state["until"] = rfc3339(until);
-    const auto connected = co_await api.shards.ask_all(
-        [](Shard& shard) { return shard.broker().sessions().connected(); });
+    const auto connected =
+        co_await api.shards.ask_all([](ShardAdmin& shard) { return shard.status().connected; });
     std::size_t clients = 0;
     for (const auto& each : connected) clients += each.value_or(0);
     state["clients"] = clients;

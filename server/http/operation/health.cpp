@@ -8,6 +8,8 @@
 #include "server/base/clock.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/limits/drain.h"
+#include "server/session/broker_admin.h"
+#include "server/session/durable/journal.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
@@ -17,7 +19,7 @@ using boost::asio::awaitable;
 using boost::beast::http::status;
 
 awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
-    const auto answers = co_await api.shards.ask_all([](Shard&) { return true; });
+    const auto answers = co_await api.shards.ask_all([](ShardAdmin&) { return true; });
     json::array stalled;
     for (std::size_t i = 0; i < answers.size(); ++i)
         if (!answers[i]) stalled.push_back(i);
@@ -31,7 +33,7 @@ awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest&) {
 
 awaitable<std::string> why_not_ready(const ApiContext& api) {
     const auto answers = co_await api.shards.ask_all(
-        [](Shard& shard) { return shard.broker().journal().is_refused(); });
+        [](ShardAdmin& shard) { return shard.broker().journal().is_refused(); });
     std::string why = api.store.trouble();
     if (!why.empty()) why += "; nothing is stored";
     if (api.drain.phase() != DrainState::Phase::none) why = "the gateway is drained, and stops";

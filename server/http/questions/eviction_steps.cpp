@@ -40,16 +40,12 @@ awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t sh
 }  // namespace
 
 awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction) {
-    const auto step = [eviction](Shard& shard) {
-        auto some = shard.broker().evict(eviction, monotonic_now());
-        shard.end_turn();  // or the next step would find them connected
-        return some;
-    };
+    const auto step = [eviction](ShardAdmin& shard) { return shard.evict(eviction); };
     co_return co_await evict_on(api, api.shards.home_of(eviction.user), step);
 }
 
 awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address) {
-    const auto step = [address](Shard& shard) { return shard.evict(address); };
+    const auto step = [address](ShardAdmin& shard) { return shard.evict(address); };
     Evicted all;
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
         const auto some = co_await evict_on(api, shard, step);

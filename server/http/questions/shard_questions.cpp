@@ -5,7 +5,7 @@
 namespace pulsegate {
 
 boost::asio::awaitable<std::optional<std::vector<ShardStatus>>> ShardQuestions::status() const {
-    auto answers = co_await ask_all([](Shard& shard) { return shard.status(); });
+    auto answers = co_await ask_all([](ShardAdmin& shard) { return shard.status(); });
     std::vector<ShardStatus> all;
     for (auto& answer : answers) {
         if (!answer) co_return std::nullopt;

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "server/http/serving/api_message.h"
-#include "server/shard/shard.h"
+#include "server/shard/shard_admin.h"
+#include "server/shard/shard_status.h"
 
 namespace pulsegate {
 
@@ -37,13 +38,13 @@ public:
 
     /// The answers of all shards, in their order; an empty element for one that does not answer in
     /// time.
-    template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
+    template <class Question, class Answer = std::invoke_result_t<Question, ShardAdmin&>>
     boost::asio::awaitable<std::vector<std::optional<Answer>>> ask_all(Question question) const {
         return ask(shards_, std::move(question));
     }
 
     /// Nothing if the shard does not answer in time.
-    template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
+    template <class Question, class Answer = std::invoke_result_t<Question, ShardAdmin&>>
     boost::asio::awaitable<std::optional<Answer>> ask_one(std::size_t shard,
                                                           Question question) const {
         const std::vector<Shard*> asked(1, shards_[shard]);
@@ -52,18 +53,20 @@ public:
     }
 
     /// The shard where the user is at home.
-    template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
+    template <class Question, class Answer = std::invoke_result_t<Question, ShardAdmin&>>
     boost::asio::awaitable<std::optional<Answer>> ask_home(std::string_view user,
                                                            Question question) const {
         return ask_one(home_of(user), std::move(question));
     }
 
     /// Has the shard do it, in a turn of its own.
-    void send(std::size_t shard, Shard::Task task) const { shards_[shard]->send(std::move(task)); }
+    void send(std::size_t shard, ShardAdmin::Task task) const {
+        ShardAdmin::send(*shards_[shard], std::move(task));
+    }
 
     /// Has the shard where the user is at home do it, in a turn of its own.
-    void send_home(std::string_view user, Shard::Task task) const {
-        shards_[home_of(user)]->send(std::move(task));
+    void send_home(std::string_view user, ShardAdmin::Task task) const {
+        send(home_of(user), std::move(task));
     }
 
     /// The status of all shards; nothing if one of them does not answer in time.
@@ -72,7 +75,7 @@ public:
 private:
     static constexpr std::chrono::seconds timeout{2};
 
-    template <class Question, class Answer = std::invoke_result_t<Question, Shard&>>
+    template <class Question, class Answer = std::invoke_result_t<Question, ShardAdmin&>>
     boost::asio::awaitable<std::vector<std::optional<Answer>>> ask(std::vector<Shard*> asked,
                                                                    Question question) const {
         struct Gathering {
@@ -84,12 +87,12 @@ private:
         };
         const auto gathering = std::make_shared<Gathering>(io_, asked.size());
         for (std::size_t i = 0; i < asked.size(); ++i)
-            asked[i]->send(Shard::Task([&io = io_, gathering, question, i](Shard& shard) {
+            ShardAdmin::send(*asked[i], [&io = io_, gathering, question, i](ShardAdmin& shard) {
                 boost::asio::post(io, [gathering, i, answer = question(shard)]() mutable {
                     gathering->answers[i] = std::move(answer);
                     if (--gathering->left == 0) gathering->timer.cancel();
                 });
-            }));
+            });
         boost::system::error_code cancelled;
         co_await gathering->timer.async_wait(
             boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));

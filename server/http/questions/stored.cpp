@@ -7,7 +7,7 @@
 
 #include "server/backend/await_result.h"
 #include "server/http/questions/shard_questions.h"
-#include "server/session/broker.h"
+#include "server/session/broker_admin.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
@@ -21,7 +21,7 @@ Moment end_of_patience() { return std::chrono::steady_clock::now() + std::chrono
 boost::asio::awaitable<bool> is_stored_until(const ApiContext& api, std::size_t shard,
                                              Moment deadline) {
     auto ask = [&api, shard](auto answer) {
-        api.shards.send(shard, [answer](Shard& asked) {
+        api.shards.send(shard, [answer](ShardAdmin& asked) {
             asked.broker().when_stored([answer](const Published& all) { answer(!all.refused); });
         });
     };

@@ -25,6 +25,9 @@
 #include "server/http/serving/query.h"
 #include "server/limits/address.h"
 #include "server/limits/address_limits.h"
+#include "server/limits/client_limits.h"
+#include "server/session/broker_admin.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -137,7 +140,8 @@ json::object bans_json(const std::vector<Ban>& bans) {
 
 // -- what is done --
 
-void tell_history(Shard& shard, const BanTarget& target, HistoryKind kind, std::string_view why) {
+void tell_history(ShardAdmin& shard, const BanTarget& target, HistoryKind kind,
+                  std::string_view why) {
     shard.broker().history().add(
         target.user, {.kind = kind, .time = wall_now(), .client = target.client, .why = why});
 }
@@ -149,7 +153,7 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
     const Millis now = monotonic_now();
     if (target.address)
         co_return api.address_limits.order_ban(*target.address, now, until, std::move(reason));
-    const auto at_home = [target, now, until, reason](Shard& shard) {
+    const auto at_home = [target, now, until, reason](ShardAdmin& shard) {
         const bool is_ordered =
             shard.client_limits().order_ban(target.user, target.client, now, until, reason);
         if (is_ordered) tell_history(shard, target, HistoryKind::banned, reason);
@@ -162,7 +166,7 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
 awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     const Millis now = monotonic_now();
     if (target.address) co_return api.address_limits.lift_ban(*target.address, now);
-    const auto at_home = [target, now](Shard& shard) {
+    const auto at_home = [target, now](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
         if (is_lifted) tell_history(shard, target, HistoryKind::ban_lifted, "");
         return is_lifted;
@@ -268,7 +272,9 @@ awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
 }
 
 awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {
-    const auto question = [](Shard& shard) { return shard.client_limits().bans(monotonic_now()); };
+    const auto question = [](ShardAdmin& shard) {
+        return shard.client_limits().bans(monotonic_now());
+    };
     const auto answers = co_await api.shards.ask_all(question);
     auto all = api.address_limits.bans(monotonic_now());
     for (const auto& answer : answers) {

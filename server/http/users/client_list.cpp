@@ -13,6 +13,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/users/client_json.h"
 #include "server/http/users/shard_cursor.h"
+#include "server/session/broker_admin.h"
 #include "server/session/client_search.h"
 
 namespace pulsegate {
@@ -59,9 +60,9 @@ SharedWanted wanted_in(const Query& query) {
 awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std::size_t most,
                          ShardCursor& cursor, ClientPage& page) {
     const auto question = [wanted, most,
-                           after = ClientPosition{cursor.user, cursor.session}](Shard& shard) {
+                           after = ClientPosition{cursor.user, cursor.session}](ShardAdmin& shard) {
         const Millis now = monotonic_now();
-        Broker& broker = shard.broker();
+        BrokerAdmin& broker = shard.broker();
         return wanted->user
                    ? broker.clients_of(*wanted->user, wanted->filter, after.session, most, now)
                    : broker.clients(wanted->filter, after, most, now);

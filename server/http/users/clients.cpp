@@ -17,6 +17,7 @@
 #include "server/http/serving/query.h"
 #include "server/http/users/client_json.h"
 #include "server/http/users/client_list.h"
+#include "server/session/broker_admin.h"
 #include "server/session/client_description.h"
 
 namespace pulsegate {
@@ -56,7 +57,7 @@ Named named_in(const Query& query) {
 ApiReply no_such_client() { return api_refusal(ApiError::unknown_client, "no such client"); }
 
 awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
-    const auto question = [user = named.user, client = *named.client](Shard& shard) {
+    const auto question = [user = named.user, client = *named.client](ShardAdmin& shard) {
         return shard.broker().client(user, client, monotonic_now());
     };
     const auto answer = co_await api.shards.ask_home(named.user, question);
@@ -75,7 +76,7 @@ awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
     std::set<SessionId> known;
     bool more = true;
     while (more && all.size() < most_described) {
-        const auto question = [user, known, most = most_described - all.size()](Shard& shard) {
+        const auto question = [user, known, most = most_described - all.size()](ShardAdmin& shard) {
             return shard.broker().clients(user, known, most, monotonic_now());
         };
         const auto answer = co_await api.shards.ask_home(user, question);

@@ -14,6 +14,9 @@
 #include "server/http/questions/stored.h"
 #include "server/http/users/inboxes.h"
 #include "server/message/topics.h"
+#include "server/session/broker_admin.h"
+#include "server/session/inbox_access.h"
+#include "server/session/rooms/rooms.h"
 
 namespace pulsegate {
 
@@ -31,7 +34,7 @@ std::size_t leave_some_rooms(Rooms& rooms, const std::string& user) {
 }
 
 awaitable<std::optional<std::size_t>> leave_rooms(const ApiContext& api, std::string user) {
-    const auto step = [user](Shard& shard) {
+    const auto step = [user](ShardAdmin& shard) {
         return leave_some_rooms(shard.broker().rooms(), user);
     };
     std::size_t all = 0;
@@ -46,7 +49,7 @@ awaitable<std::optional<std::size_t>> leave_rooms(const ApiContext& api, std::st
 
 /// The list of those who may see the user's presence.
 awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std::string user) {
-    const auto step = [topic = presence_topic(user)](Shard& shard) {
+    const auto step = [topic = presence_topic(user)](ShardAdmin& shard) {
         return shard.broker().rooms().remove_some(topic, members_removed_a_turn);
     };
     std::size_t all = 0;
@@ -64,7 +67,7 @@ awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std
 /// On the user's own shard the presence goes as well. True if it was known, and nobody has come
 /// back.
 awaitable<std::optional<bool>> forget_user(const ApiContext& api, std::string user) {
-    const auto step = [user](Shard& shard) { return shard.broker().forget_user(user); };
+    const auto step = [user](ShardAdmin& shard) { return shard.broker().forget_user(user); };
     bool is_forgotten = false;
     const auto answers = co_await api.shards.ask_all(step);
     for (const auto& answer : answers) {

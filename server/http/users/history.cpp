@@ -12,6 +12,8 @@
 #include "server/base/clock.h"
 #include "server/http/questions/shard_questions.h"
 #include "server/http/serving/query.h"
+#include "server/session/broker_admin.h"
+#include "server/session/terms/settings.h"
 #include "server/session/users/history_json.h"
 
 namespace pulsegate {
@@ -26,7 +28,7 @@ struct ToldEvent {
     json::object told;
 };
 
-std::vector<ToldEvent> events_of(Shard& shard, const std::string& user, WallMillis since) {
+std::vector<ToldEvent> events_of(ShardAdmin& shard, const std::string& user, WallMillis since) {
     std::vector<ToldEvent> events;
     shard.broker().history().visit(user, [&](const HistoryEvent& event) {
         if (event.time >= since) events.push_back({event.time, to_json(event)});
@@ -46,7 +48,7 @@ awaitable<ApiReply> show_history(const ApiContext& api, const ApiRequest& reques
         co_return api_refusal(ApiError::history_off,
                               "the gateway keeps no history: set history-bytes");
     const auto question = [name = *user, since = request.query.moment("since").value_or(0)](
-                              Shard& shard) { return events_of(shard, name, since); };
+                              ShardAdmin& shard) { return events_of(shard, name, since); };
     auto answers = co_await api.shards.ask_all(question);
     std::vector<ToldEvent> events;
     for (auto& answer : answers) {

@@ -19,6 +19,7 @@
 #include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
+#include "server/session/broker_admin.h"
 #include "server/session/inbox_access.h"
 #include "server/session/terms/sender.h"
 #include "server/shard/data_store.h"
@@ -116,7 +117,8 @@ awaitable<ApiReply> show_inbox(const ApiContext& api, const ApiRequest& request)
     const bool lists = query.has("limit") || query.has("after");
     InboxPosition after;
     if (const auto behind = query.text("after")) after = position_in(*behind);
-    const auto question = [name = *user, after, most = lists ? page_size(query) : 0](Shard& shard) {
+    const auto question = [name = *user, after,
+                           most = lists ? page_size(query) : 0](ShardAdmin& shard) {
         return shard.broker().inbox(name, after, most, most_inbox_page_bytes, monotonic_now());
     };
     const auto view = co_await api.shards.ask_home(*user, question);
@@ -133,7 +135,7 @@ awaitable<ApiReply> show_inbox(const ApiContext& api, const ApiRequest& request)
 awaitable<std::optional<InboxDropped>> drop_inbox(const ApiContext& api, std::string user) {
     InboxDropped all;
     for (bool more = true; more;) {
-        const auto step = [user](Shard& shard) {
+        const auto step = [user](ShardAdmin& shard) {
             return shard.broker().drop_inbox(user, monotonic_now());
         };
         const auto dropped = co_await api.shards.ask_home(user, step);

@@ -9,6 +9,8 @@
 
 namespace pulsegate {
 
+struct InboxDropped;
+
 // `/api/v1/users/{user}/inbox`: what waits for the first device of a user, see session/delivery.
 
 /// `GET`: how much it is; with `limit` or `after` a page of messages as well.
@@ -17,10 +19,6 @@ boost::asio::awaitable<ApiReply> show_inbox(const ApiContext& api, const ApiRequ
 /// `DELETE`: drops all of them.
 boost::asio::awaitable<ApiReply> empty_inbox(const ApiContext& api, const ApiRequest& request);
 
-struct InboxDropped {
-    std::size_t messages = 0;
-    std::size_t under_way = 0;  ///< to devices that are connected
-};
 /// Returns when the shard has dropped them, and the store may not know it yet. Nothing: the shard
 /// does not answer in time.
 boost::asio::awaitable<std::optional<InboxDropped>> drop_inbox(const ApiContext& api,

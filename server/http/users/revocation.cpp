@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/auth/json_claims.h"
+#include "server/auth/revocations.h"
 #include "server/base/log.h"
 #include "server/http/messages/delayed.h"
 #include "server/http/questions/commit.h"
@@ -68,7 +69,7 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
         throw BadRequest(ApiError::bad_path, "the path does not name a user");
     const std::string& user = *named;
     const std::int64_t before = revoked_before(request.body);
-    const auto at_home = [user, before](Shard& shard) {
+    const auto at_home = [user, before](ShardAdmin& shard) {
         return shard.revocations().revoke(user, before);
     };
     const auto revoked = co_await api.shards.ask_home(user, at_home);

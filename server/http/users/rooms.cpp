@@ -22,6 +22,8 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/message/topics.h"
+#include "server/session/broker_admin.h"
+#include "server/session/rooms/rooms.h"
 
 namespace pulsegate {
 
@@ -167,7 +169,7 @@ awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api
                                                            SharedChange change) {
     MembersChanged all;
     for (std::size_t first = 0; first < change->size(); first = end_of_turn(*change, first)) {
-        const auto order = [change, first](Shard& shard) {
+        const auto order = [change, first](ShardAdmin& shard) {
             return change_some_here(shard.broker().rooms(), *change, first);
         };
         const auto answers = co_await api.shards.ask_all(order);
@@ -240,7 +242,7 @@ awaitable<ApiReply> change_members(const ApiContext& api, const ApiRequest& requ
 }
 
 awaitable<ApiReply> remove_all_members(const ApiContext& api, const ApiRequest& request) {
-    const auto step = [topic = topic_named(request)](Shard& shard) {
+    const auto step = [topic = topic_named(request)](ShardAdmin& shard) {
         return shard.broker().rooms().remove_some(topic, most_changed_a_turn);
     };
     MembersChanged all;
@@ -259,7 +261,8 @@ awaitable<ApiReply> list_members(const ApiContext& api, const ApiRequest& reques
     const Query& query = request.query;
     const auto most = page_size(query);
     const auto topic = topic_named(request);
-    const auto question = [topic, most, after = query.text("after").value_or("")](Shard& shard) {
+    const auto question = [topic, most,
+                           after = query.text("after").value_or("")](ShardAdmin& shard) {
         return shard.broker().rooms().list_members(topic, after, most + 1);
     };
     std::map<std::string, std::size_t> all;
@@ -279,7 +282,7 @@ awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request)
     const Query& query = request.query;
     const auto most = page_size(query);
     const auto behind = query.text("after");
-    const auto question = [most, after = behind ? room_topic(*behind) : ""](Shard& shard) {
+    const auto question = [most, after = behind ? room_topic(*behind) : ""](ShardAdmin& shard) {
         return shard.broker().rooms().list(after, most + 1);
     };
     std::map<std::string, std::size_t> members;  // by topic, in whose order the pages are
@@ -301,7 +304,7 @@ awaitable<ApiReply> list_rooms_of_user(const ApiContext& api, const ApiRequest& 
     const auto user = user_named(request);
     json::array rooms;
     for (std::optional<std::string> after = ""; after;) {
-        const auto question = [user, behind = *after](Shard& shard) {
+        const auto question = [user, behind = *after](ShardAdmin& shard) {
             return shard.broker().rooms().rooms_of(user, behind, most_examined_a_turn);
         };
         const auto page = co_await api.shards.ask_home(user, question);

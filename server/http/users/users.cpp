@@ -16,6 +16,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/http/users/shard_cursor.h"
+#include "server/session/broker_admin.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
@@ -39,7 +40,7 @@ awaitable<std::optional<Presences>> describe(const ShardQuestions& shards,
     Presences described(shared->size());
     for (std::size_t first = 0; first < described.size(); first += described_a_turn) {
         const auto count = std::min(described_a_turn, described.size() - first);
-        const auto question = [shared, first, count](Shard& shard) {
+        const auto question = [shared, first, count](ShardAdmin& shard) {
             Presences found;
             for (std::size_t i = first; i < first + count; ++i)
                 found.push_back(shard.broker().describe((*shared)[i], monotonic_now()));
@@ -100,7 +101,7 @@ UsersFound some_users(const Presence& presence, PresencePosition after, std::siz
 awaitable<bool> add_users(const ApiContext& api, std::optional<bool> online, std::size_t most,
                           ShardCursor& cursor, Page& page) {
     const auto question = [online, after = cursor.user,
-                           left = std::min(most, described_a_turn)](Shard& shard) {
+                           left = std::min(most, described_a_turn)](ShardAdmin& shard) {
         return some_users(shard.broker().presence(), after, left, online);
     };
     const auto found = co_await api.shards.ask_one(cursor.shard, question);
@@ -150,7 +151,7 @@ awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
 awaitable<ApiReply> show_user(const ApiContext& api, const ApiRequest& request) {
     const auto name = request.segment("user");
     if (!name) co_return api_refusal(ApiError::bad_path, "the path is not percent-encoded UTF-8");
-    const auto question = [user = *name](Shard& shard) {
+    const auto question = [user = *name](ShardAdmin& shard) {
         return shard.broker().describe(user, monotonic_now());
     };
     const auto answer = co_await api.shards.ask_home(*name, question);

@@ -28,6 +28,8 @@ public:
 
     /// Is there a store?
     bool is_on() const { return host_.stores(); }
+    /// All shards delete the same retained messages, and one of them does so in the store.
+    bool stores_retained() const { return is_on() && place_.index == 0; }
     /// Would the store refuse operations that are added now? Another shard may have noticed it.
     bool would_be_refused() const { return is_refused() || host_.store_refuses(); }
     /// Has it refused operations that it has not accepted since?

@@ -16,6 +16,7 @@
 #include "server/base/recycled.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/shard_messages.h"
+#include "server/session/terms/published.h"
 #include "server/session/terms/reach.h"
 #include "server/session/terms/shard_place.h"
 
@@ -37,14 +38,6 @@ struct Collected {
 /// A step that runs when all other parts of a receipt are settled. It gets its own part and the
 /// collected receivers.
 using LastStep = std::function<void(const DebtRef&, Collected)>;
-
-/// The result of a message that was not published by a client.
-struct Published {
-    bool refused = false;       ///< by the store: some receivers may not get it
-    bool not_retained = false;  ///< although it should be, because a limit is reached
-    Reach reach{};
-};
-using OnPublished = std::function<void(const Published&)>;
 
 /// The kind of a waiting packet, as far as others wait for it.
 enum class Held : std::uint8_t { answer, message, suback };

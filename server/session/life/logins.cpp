@@ -4,10 +4,30 @@
 #include <memory>
 #include <utility>
 
+#include "server/auth/auth_result.h"
+#include "server/base/counters.h"
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/client_id.h"
+#include "server/session/delivery/delivery_parts.h"
+#include "server/session/delivery/event_recorder.h"
+#include "server/session/delivery/fan_out.h"
+#include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/presence_announcer.h"
+#include "server/session/durable/shard_context.h"
+#include "server/session/life/connect_agreement.h"
+#include "server/session/life/session_keeper.h"
+#include "server/session/requests/authorizations.h"
+#include "server/session/requests/request_parts.h"
+#include "server/session/requests/subscriptions.h"
+#include "server/session/requests/wills.h"
+#include "server/session/state/memory_limits.h"
+#include "server/session/state/session_table.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/sender.h"
+#include "server/session/terms/settings.h"
+#include "server/session/trace/tracer.h"
+#include "server/session/users/history.h"
 
 namespace pulsegate {
 
@@ -34,11 +54,54 @@ constexpr const char* much_waits = "much waits for the store, which is in troubl
 
 }  // namespace
 
-std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
-                           const AuthResult& result, std::string_view client) {
+Logins::Logins(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
+               const RequestParts& requests, PresenceAnnouncer& announcer, FanOut& fan_out,
+               SessionKeeper& keeper)
+    : settings_(context.settings),
+      place_(context.place),
+      sessions_(tables.sessions),
+      presence_(tables.presence),
+      inboxes_(delivery.inboxes),
+      rooms_(delivery.rooms),
+      fan_out_(fan_out),
+      authorizations_(requests.authorizations),
+      memory_(requests.memory),
+      subscriptions_(requests.subscriptions),
+      announcer_(announcer),
+      events_(delivery.events),
+      tracer_(context.tracer),
+      history_(context.history),
+      answers_(delivery.sender.answers()),
+      journal_(context.journal),
+      receipts_(context.receipts),
+      wills_(requests.wills),
+      keeper_(keeper),
+      counters_(context.counters) {}
+
+unsigned Logins::home(const Connect& connect, const AuthResult& result) const {
+    const auto user = user_name(connect, result, connect.client_id);
+    return user.empty() ? place_.index : place_.home_of(user);
+}
+
+std::string_view Logins::user_name(const Connect& connect, const AuthResult& result,
+                                   std::string_view client) const {
     if (!result.user.empty()) return result.user;
     const bool named = connect.username && !connect.username->empty();
-    return named && settings.user_from != UserFrom::client_id ? *connect.username : client;
+    return named && settings_.user_from != UserFrom::client_id ? *connect.username : client;
+}
+
+const Session* Logins::find(std::string_view user, std::string_view client) const {
+    const User* known = presence_.find(user);
+    return known ? sessions_.find(*known, client) : nullptr;
+}
+
+std::uint64_t Logins::last_unfinished() const { return fan_out_.last_unfinished(); }
+
+bool Logins::awaits_deliveries(std::string_view user, std::string_view client,
+                               std::uint64_t upto) const {
+    if (!fan_out_.is_unfinished_upto(upto) || !rooms_.has_rooms(user)) return false;
+    const Session* const session = find(user, client);
+    return session && !session->link;
 }
 
 void Logins::login(Link& link, const Connect& connect, const AuthResult& result, Millis now) {
@@ -46,7 +109,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
         return turn_away(link, connect, result, *refusal);
     std::string client = connect.client_id.empty() ? assign_client_id(connect, result)
                                                    : std::string(connect.client_id);
-    const auto name = user_name(settings_, connect, result, client);
+    const auto name = user_name(connect, result, client);
     if (!authorizations_.is_valid(result.password_line))
         return turn_away(link, connect, result, {Reason::not_authorized, revoked});
     const AccessRules* const rules = authorizations_.rules_of(result);
@@ -177,7 +240,7 @@ void Logins::turn_away(Link& link, const Connect& connect, const AuthResult& res
 void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result,
                     const LoginRefusal& refusal) {
     counters_.count_refused_login(refusal.reason);
-    const auto user = user_name(settings_, connect, result, connect.client_id);
+    const auto user = user_name(connect, result, connect.client_id);
     const std::string peer = link.peer();  // once, for each takes a system call
     const LoggedClient claimed{&link, connect.client_id, user, peer};
     log_limited(spdlog::level::warn, "{}: login refused: {}", claimed, LoggedReason{refusal.why});
@@ -192,6 +255,17 @@ void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result
         link.send(connack);
     }
     link.end({Cause::kicked, Reason::success, ""});
+}
+
+void Logins::tell_traces(const Link& link, const Connect& connect, const AuthResult& result) {
+    if (!tracer_.is_on()) return;
+    tracer_.claim(link, user_name(connect, result, connect.client_id), connect.client_id);
+}
+
+void Logins::tell_banned(const Session& session, const char* why) {
+    history_.add(
+        session.user.name,
+        {.kind = HistoryKind::banned, .time = wall_now(), .client = session.client, .why = why});
 }
 
 void Logins::tell_history(const LoggedClient& claimed, const Connect& connect,
@@ -228,7 +302,7 @@ std::string Logins::assign_client_id(const Connect& connect, const AuthResult& r
     while (true) {
         auto id = random_client_id();
         // If the id is the user's name too, its home must be this shard.
-        const auto user = user_name(settings_, connect, result, id);
+        const auto user = user_name(connect, result, id);
         if (user != id || place_.is_home_of(user)) return id;
     }
 }

@@ -7,59 +7,86 @@
 #include <string>
 #include <string_view>
 
-#include "server/auth/auth_result.h"
-#include "server/base/counters.h"
-#include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/event_recorder.h"
-#include "server/session/delivery/inboxes.h"
-#include "server/session/delivery/presence_announcer.h"
-#include "server/session/durable/shard_context.h"
-#include "server/session/life/connect_agreement.h"
-#include "server/session/life/session_keeper.h"
-#include "server/session/requests/authorizations.h"
-#include "server/session/requests/request_parts.h"
-#include "server/session/requests/subscriptions.h"
-#include "server/session/requests/wills.h"
-#include "server/session/state/memory_limits.h"
-#include "server/session/state/session_table.h"
-#include "server/session/state/tables.h"
+#include "protocol/encode.h"
+#include "protocol/packet.h"
+#include "server/base/clock.h"
 #include "server/session/terms/refusal.h"
-#include "server/session/terms/settings.h"
-#include "server/session/users/history.h"
+#include "server/session/terms/shard_place.h"
 
 namespace pulsegate {
+
+class Answers;
+class Authorizations;
+class EventRecorder;
+class FanOut;
+class History;
+class Inboxes;
+class Journal;
+class Link;
+class MemoryLimits;
+class Presence;
+class PresenceAnnouncer;
+class Receipts;
+class Rooms;
+class Session;
+class SessionKeeper;
+class SessionTable;
+class Subscriptions;
+class Tracer;
+class Wills;
+enum class HistoryKind : std::uint8_t;
+struct AuthResult;
+struct BrokerSettings;
+struct ConnectAgreement;
+struct Counters;
+struct DeliveryParts;
+struct LoggedClient;
+struct RequestParts;
+struct ShardContext;
+struct StoredWill;
+struct Tables;
+struct User;
 
 /// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
 /// its session. It has many members because a login touches nearly every part of a shard. It owns
 /// nothing; it belongs to the shard's thread.
+///
+/// The header knows these parts by name only: it is what the way to a login sees of a shard's
+/// sessions.
 class Logins {
 public:
     Logins(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
-           PresenceAnnouncer& announcer, const RequestParts& requests, SessionKeeper& keeper)
-        : settings_(context.settings),
-          place_(context.place),
-          sessions_(tables.sessions),
-          presence_(tables.presence),
-          inboxes_(delivery.inboxes),
-          rooms_(delivery.rooms),
-          authorizations_(requests.authorizations),
-          memory_(requests.memory),
-          subscriptions_(requests.subscriptions),
-          announcer_(announcer),
-          events_(delivery.events),
-          history_(context.history),
-          answers_(delivery.sender.answers()),
-          journal_(context.journal),
-          receipts_(context.receipts),
-          wills_(requests.wills),
-          keeper_(keeper),
-          counters_(context.counters) {}
+           const RequestParts& requests, PresenceAnnouncer& announcer, FanOut& fan_out,
+           SessionKeeper& keeper);
 
+    /// The home shard of a client. A client without a user and a client id stays on this one.
+    unsigned home(const Connect& connect, const AuthResult& result) const;
+    /// The user of a client; `client` is its client id.
+    std::string_view user_name(const Connect& connect, const AuthResult& result,
+                               std::string_view client) const;
+    /// The session of the user's client, or null.
+    const Session* find(std::string_view user, std::string_view client) const;
+
+    /// The number of the last message that some of its many recipients do not have yet.
+    std::uint64_t last_unfinished() const;
+    /// Must the login of a client wait for such messages, up to that number, because they may be
+    /// older than the messages that the client missed in rooms? Otherwise it would get the older
+    /// message after the newer ones.
+    bool awaits_deliveries(std::string_view user, std::string_view client,
+                           std::uint64_t upto) const;
+
+    /// Answers the CONNECT of an authenticated client. On success it sets `link.session` and the
+    /// link's limit.
     void login(Link& link, const Connect& connect, const AuthResult& result, Millis now);
 
     /// Refuses a CONNECT and ends the link. `result` has the known facts about the login.
     void refuse(Link& link, const Connect& connect, const AuthResult& result,
                 const LoginRefusal& refusal);
+
+    /// Has traces know whom a link is about that has no session yet, if there are some.
+    void tell_traces(const Link& link, const Connect& connect, const AuthResult& result);
+    /// Tells the history that the session's client has been banned.
+    void tell_banned(const Session& session, const char* why);
 
 private:
     void turn_away(Link& link, const Connect& connect, const AuthResult& result,
@@ -90,11 +117,13 @@ private:
     Presence& presence_;
     Inboxes& inboxes_;
     const Rooms& rooms_;
+    const FanOut& fan_out_;
     Authorizations& authorizations_;
     const MemoryLimits& memory_;
     Subscriptions& subscriptions_;
     PresenceAnnouncer& announcer_;
     EventRecorder& events_;
+    Tracer& tracer_;
     History& history_;
     Answers& answers_;
     Journal& journal_;
@@ -104,9 +133,5 @@ private:
     Counters& counters_;
     std::size_t waiting_ = 0;  ///< logins that wait for the store
 };
-
-/// The user of a client; `client` is its client id.
-std::string_view user_name(const BrokerSettings& settings, const Connect& connect,
-                           const AuthResult& result, std::string_view client);
 
 }  // namespace pulsegate

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+
+namespace pulsegate {
+
+class Address;
+class BrokerAdmin;
+class ClientLimits;
+class Revocations;
+class Shard;
+struct Evicted;
+struct Eviction;
+struct ShardStatus;
+
+/// A shard as the admin API sees it, on the shard's thread: without its packets, logins and
+/// connections, so that who includes this compiles none of them.
+class ShardAdmin {
+public:
+    using Task = std::function<void(ShardAdmin&)>;
+    /// Has the shard do it, in a turn of its own. From any thread.
+    static void send(Shard& shard, Task task);
+
+    explicit ShardAdmin(Shard& shard) : shard_(shard) {}
+
+    BrokerAdmin& broker();
+    ClientLimits& client_limits();
+    Revocations& revocations();
+    ShardStatus status() const;
+    /// See BrokerAdmin. Their connections have ended when it returns.
+    Evicted evict(const Eviction& eviction);
+    /// Disconnects some clients at the address, and drops their wills.
+    Evicted evict(const Address& address);
+
+private:
+    Shard& shard_;
+};
+
+}  // namespace pulsegate
