@@ -49,7 +49,7 @@ TEST_CASE("of deadlines, the due ones are found, and the next one is known") {
     AckDeadlines deadlines;
     User user("ann");
     Session session(1, user, "phone", 0);
-    const auto at = [&](Millis due) { return std::make_unique<Unstored>(session, DebtRef(), due); };
+    const auto at = [&](Millis due) { return std::make_unique<Unstored>(session, PartRef(), due); };
     CHECK_FALSE(deadlines.next());
     CHECK_FALSE(deadlines.due(1'000'000));
     const auto late = at(1'000'100);

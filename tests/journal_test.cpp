@@ -17,7 +17,7 @@ namespace {
 class Host final : public IdleHost {
 public:
     void send(unsigned shard, ShardMessage message) override {
-        if (const auto* part = std::get_if<ReceiptPart>(&message))
+        if (const auto* part = std::get_if<SettledPart>(&message))
             parts.push_back({shard, part->receipt, part->refused});
         if (const auto* committed = std::get_if<MessageStored>(&message))
             stored.push_back(committed->stamp);
@@ -61,7 +61,7 @@ struct Journals {
     Journal journal{settings, {0, 2}, host, receipts};
 
     /// A part of a receipt of shard 1.
-    DebtRef debt(ReceiptId receipt) { return new Debt(receipts, 1, receipt); }
+    PartRef part(ReceiptId receipt) { return new OpenPart(receipts, 1, receipt); }
 
     void commit() {
         host.units.pop_front();
@@ -142,10 +142,10 @@ TEST_CASE("each operation counts among what is not committed yet") {
     CHECK(all.journal.bytes() == 0);
 }
 
-TEST_CASE("a debt is settled when its unit is committed and nobody else refers to it") {
+TEST_CASE("a part is settled when its unit is committed and nobody else refers to it") {
     Journals all;
-    DebtRef kept = all.debt(5);
-    all.journal.add(EndOwner{1}, all.debt(3));
+    PartRef kept = all.part(5);
+    all.journal.add(EndOwner{1}, all.part(3));
     all.journal.await(kept);
     all.journal.flush();
     CHECK(all.host.parts.empty());
@@ -190,13 +190,13 @@ TEST_CASE("of delayed messages and cancellations that are refused, the promised 
 TEST_CASE("what is refused is handed in again, in order, until it is committed") {
     Journals all;
     for (const OwnerId owner : {1u, 2u}) {
-        all.journal.add(EndOwner{owner}, all.debt(owner));
+        all.journal.add(EndOwner{owner}, all.part(owner));
         all.journal.flush();
     }
     all.refuse();
     CHECK(all.journal.is_refused());
     CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, true}});
-    all.journal.add(EndOwner{3}, all.debt(3));  // behind the second, which is not refused yet
+    all.journal.add(EndOwner{3}, all.part(3));  // behind the second, which is not refused yet
     all.journal.flush();
     CHECK(all.host.parts.back() == Host::Part{1, 3, true});
     all.refuse();
@@ -220,7 +220,7 @@ TEST_CASE("what is refused is handed in again, in order, until it is committed")
     CHECK_FALSE(all.journal.is_refused());
     REQUIRE(all.host.units.size() == 1);
     CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{5});
-    all.journal.add(EndOwner{6}, all.debt(6));
+    all.journal.add(EndOwner{6}, all.part(6));
     all.journal.flush();
     all.commit();
     all.commit();
@@ -276,10 +276,10 @@ TEST_CASE("what is to be stored because a turn's unit is refused at once is not 
     all.journal.flush();
     all.journal.add(EndOwner{2});
     const ReceiptId receipt = all.receipts.open();
-    all.receipts.then(receipt, [&](const DebtRef& debt, const Collected&) {
-        all.journal.add(EndOwner{3}, debt);
+    all.receipts.then(receipt, [&](const PartRef& part, const Collected&) {
+        all.journal.add(EndOwner{3}, part);
     });
-    all.journal.await(new Debt(all.receipts, 0, receipt));
+    all.journal.await(new OpenPart(all.receipts, 0, receipt));
     all.refuse();
     all.journal.flush();  // behind what was refused
     all.journal.flush();
@@ -290,7 +290,7 @@ TEST_CASE("what is to be stored because a turn's unit is refused at once is not 
 
 TEST_CASE("after a unit of which something was left out, the shard goes on") {
     Journals all;
-    all.journal.put(message(7), Collected{{{.owner = 1}}, {1}}, all.debt(3), 0);
+    all.journal.put(message(7), Collected{{{.owner = 1}}, {1}}, all.part(3), 0);
     all.journal.cancel(CancelDelayed{.id = 6, .is_promised = true},
                        {.receipt = 7, .packet_id = 1, .qos = QoS::exactly_once});
     all.journal.flush();
@@ -320,10 +320,10 @@ TEST_CASE("who waits for a new owner is told when it is stored, however often it
     all.journal.add(PutOwner{.owner = 7});
     CHECK(all.journal.is_new(7));
     CHECK_FALSE(all.journal.is_new(6));
-    all.journal.await_patiently(all.debt(1));
+    all.journal.await_retries(all.part(1));
     all.journal.flush();
     all.refuse();
-    all.journal.await_patiently(all.debt(2));
+    all.journal.await_retries(all.part(2));
     all.journal.flush();
     CHECK(all.host.parts.empty());
     all.journal.tick();
@@ -335,7 +335,7 @@ TEST_CASE("who waits for a new owner is told when it is stored, however often it
     CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, false}, {1, 2, false}});
     CHECK_FALSE(all.journal.is_new(7));
 
-    all.journal.await_patiently(all.debt(3));  // with nothing that could be refused
+    all.journal.await_retries(all.part(3));  // with nothing that could be refused
     all.journal.flush();
     all.refuse();
     CHECK(all.host.parts.size() == 2);

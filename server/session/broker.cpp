@@ -110,7 +110,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](PresenceQuery& query) { replay_.receive(query, now); },
                    [&](PresencePage& page) { replay_.receive(page, now); },
                    [&](TrackedMessage& tracked) { fan_out_.receive(tracked, now); },
-                   [&](ReceiptPart& part) { receipts_.settle(place_.index, std::move(part)); },
+                   [&](SettledPart& part) { receipts_.settle(place_.index, std::move(part)); },
                    [&](MessageStored& stored) {
                        journal_.stored(stored);
                        shared_.stored(stored.stamp, now);

@@ -53,7 +53,7 @@ std::size_t BrokerAdmin::drop_taken(const DelayedByClients& which) {
 void BrokerAdmin::when_stored(OnPublished stored) {
     thread_.assert_here();
     PendingReceipt receipt(receipts_);
-    if (journal_.is_on()) journal_.await(receipt.debt());
+    if (journal_.is_on()) journal_.await(receipt.part());
     receipts_.report(receipt.close(), {}, std::move(stored));
 }
 

@@ -96,7 +96,7 @@ bool EventRecorder::may_tell_waiting(const Message& message, Millis now) {
 }
 
 void EventRecorder::message_waiting(const Message& message, std::string_view to,
-                                    std::size_t waiting, DebtRef debt, Millis now) {
+                                    std::size_t waiting, PartRef part, Millis now) {
     if (!may_tell_waiting(message, now)) return withhold();
     if (const std::uint64_t causer = causer_of(message); causer != 0) causers_.add(causer, now);
     json::object event{
@@ -110,9 +110,9 @@ void EventRecorder::message_waiting(const Message& message, std::string_view to,
     const auto from = sender_of(settings_, message);
     if (!from.empty()) event["from"] = recorded_name(from);
     if (settings_.webhook_payload) add_payload(event, message.payload);
-    const bool tells_publisher = debt && journal_.is_on();
+    const bool tells_publisher = part && journal_.is_on();
     add(EventKind::message_waiting, json::serialize(event), !tells_publisher);
-    journal_.await(tells_publisher ? std::move(debt) : DebtRef());  // a notification is urgent
+    journal_.await(tells_publisher ? std::move(part) : PartRef());  // a notification is urgent
 }
 
 }  // namespace pulsegate

@@ -43,10 +43,10 @@ public:
     /// another one, and the number of waiting messages is not needed.
     bool may_tell_waiting(const Message& message, Millis now);
     void withhold() { ++counters_.events_withheld; }
-    /// A message waits for an absent user; it is one of `waiting` messages. `debt` is held until
+    /// A message waits for an absent user; it is one of `waiting` messages. `part` is held until
     /// the event is stored.
     void message_waiting(const Message& message, std::string_view to, std::size_t waiting,
-                         DebtRef debt, Millis now);
+                         PartRef part, Millis now);
 
 private:
     static std::uint64_t causer_of(const Message& message);

@@ -72,7 +72,7 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
                                 .sender = message->sender,
                                 .message = message};
     if (receipt && !receipt->only_counts())
-        journal_.add(std::move(operation), receipt->debt());
+        journal_.add(std::move(operation), receipt->part());
     else
         journal_.add_lazily(std::move(operation));
 }
@@ -104,7 +104,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
     std::optional<unsigned> inbox;
     if (owner) inbox = place_.home_of(*owner);
     if (is_for_this_shard(topic, inbox))
-        fan_out(message, topic, publisher, owner, receipt ? DebtSource(receipt) : DebtSource(),
+        fan_out(message, topic, publisher, owner, receipt ? PartSource(receipt) : PartSource(),
                 now);
     host_.forward(message, topic, inbox, receipt);
 }
@@ -116,20 +116,20 @@ bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsig
 
 void FanOut::receive(const TrackedMessage& tracked, Millis now) {
     receive(tracked.message,
-            DebtSource(DebtRef(new Debt(receipts_, tracked.publisher, tracked.receipt,
-                                        tracked.collects ? tracked.message->stamp : 0))),
+            PartSource(PartRef(new OpenPart(receipts_, tracked.publisher, tracked.receipt,
+                                            tracked.collects ? tracked.message->stamp : 0))),
             now);
 }
 
-void FanOut::receive(const MessageRef& message, DebtSource debts, Millis now) {
+void FanOut::receive(const MessageRef& message, PartSource parts, Millis now) {
     if (message->retained) retained_.keep(message, now);
     fan_out(message, HashedText(message->topic), nullptr, inbox_owner(message->topic),
-            std::move(debts), now);
+            std::move(parts), now);
 }
 
 /// Delivers to the first recipients at once, and leaves the others to later turns.
 void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
-                     const std::optional<std::string>& owner, DebtSource debts, Millis now) {
+                     const std::optional<std::string>& owner, PartSource parts, Millis now) {
     PublishEncoder encoder = sender_.encoder(*message, now);
     Delivery delivery{.message = message};
     const Rooms::Audience audience = rooms_.audience(message->topic);
@@ -143,16 +143,16 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
         // A device that comes meanwhile must find in the inbox all that was sent before.
         if (room == 0 && !recipient.session->is_inbox()) return later.push_back(recipient);
         if (room > 0) --room;
-        deliver(recipient, delivery, encoder, debts, now);
+        deliver(recipient, delivery, encoder, parts, now);
     };
     const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
-    if (!found.has_room) debts.count(Fate::no_room);
-    keep_for_absent(message, found.behind, debts, now);
-    auto told = tell_of_away(*message, owner, audience, debts, now);
+    if (!found.has_room) parts.count(Fate::no_room);
+    keep_for_absent(message, found.behind, parts, now);
+    auto told = tell_of_away(*message, owner, audience, parts, now);
     const bool is_done = later.empty() && !told && !unfinished();
-    if (is_done) return fan_out_to_groups(message, topic, debts, now);
+    if (is_done) return fan_out_to_groups(message, topic, parts, now);
     if (!unfinished()) host_.later(DeliveryTurn{});
-    unfinished_.add(message, std::move(later), debts.debt(), std::move(told));
+    unfinished_.add(message, std::move(later), parts.part(), std::move(told));
 }
 
 void FanOut::go_on(Millis now) {
@@ -160,47 +160,47 @@ void FanOut::go_on(Millis now) {
     Delivery delivery;
     unfinished_.advance(
         settings_.recipients_a_turn,
-        [&](const MessageRef& message, const Recipient& recipient, const DebtRef& debt) {
+        [&](const MessageRef& message, const Recipient& recipient, const PartRef& part) {
             if (delivery.message != message) {
                 delivery.message = message;
                 encoder.emplace(settings_, *message, now);
             }
             ++visited_;
-            DebtSource debts(debt);
-            deliver(recipient, delivery, *encoder, debts, now);
+            PartSource parts(part);
+            deliver(recipient, delivery, *encoder, parts, now);
         },
-        [&](const MessageRef& message, std::optional<std::string>& told, const DebtRef& debt) {
-            DebtSource debts(debt);
+        [&](const MessageRef& message, std::optional<std::string>& told, const PartRef& part) {
+            PartSource parts(part);
             const auto* const members = rooms_.audience(message->topic).members();
             told =
-                members ? tell_members_away(*message, *members, *told, debts, now) : std::nullopt;
+                members ? tell_members_away(*message, *members, *told, parts, now) : std::nullopt;
         },
-        [&](const MessageRef& message, const DebtRef& debt) {
-            DebtSource debts(debt);
-            fan_out_to_groups(message, HashedText(message->topic), debts, now);
+        [&](const MessageRef& message, const PartRef& part) {
+            PartSource parts(part);
+            fan_out_to_groups(message, HashedText(message->topic), parts, now);
         });
 }
 
 /// A group has no user who could be a member of a room, or a watcher. It may have been there before
 /// rooms were closed.
 void FanOut::fan_out_to_groups(const MessageRef& message, const HashedText& topic,
-                               DebtSource& debts, Millis now) {
+                               PartSource& parts, Millis now) {
     if (shared_.groups() > 0 && !rooms_.audience(message->topic).is_closed())
-        shared_.fan_out(message, topic, debts, now);
+        shared_.fan_out(message, topic, parts, now);
 }
 
 void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
-                     DebtSource& debts, Millis now) {
+                     PartSource& parts, Millis now) {
     Session& session = *recipient.session;
     const auto presence = delivery.message->presence_version;
     if (presence != 0 && !sender_.keeps_up(session)) return replay_.fall_behind(session, presence);
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    const Fate fate = sender_.enqueue(session, delivery, encoder, now, debts);
+    const Fate fate = sender_.enqueue(session, delivery, encoder, now, parts);
     const Millis received = delivery.message->received;
     if (fate == Fate::sent && received != 0) counters_.delivery.count(now - received);
-    debts.count(fate);
+    parts.count(fate);
 }
 
 /// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
@@ -276,29 +276,29 @@ std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Messag
     return behind;
 }
 
-void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, DebtSource& debts,
+void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, PartSource& parts,
                              Millis now) {
     if (behind == 0) return;
-    const Fate fate = room_logs_.keep(message, debts, now);
-    for (; behind > 0; --behind) debts.count(fate);
+    const Fate fate = room_logs_.keep(message, parts, now);
+    for (; behind > 0; --behind) parts.count(fate);
 }
 
 /// Backends are told of messages that wait for a user without a connected device. Returns the
 /// last member of a room that was looked at; nothing: it is done.
 std::optional<std::string> FanOut::tell_of_away(const Message& message,
                                                 const std::optional<std::string>& owner,
-                                                const Rooms::Audience& audience, DebtSource& debts,
+                                                const Rooms::Audience& audience, PartSource& parts,
                                                 Millis now) {
     const bool is_told =
         events_.wants(EventKind::message_waiting) && message.qos != QoS::at_most_once;
-    if (is_told && owner) tell_if_away(message, *owner, debts, now);
+    if (is_told && owner) tell_if_away(message, *owner, parts, now);
     if (!is_told || owner || !audience.members()) return std::nullopt;
-    return tell_members_away(message, *audience.members(), {}, debts, now);
+    return tell_members_away(message, *audience.members(), {}, parts, now);
 }
 
 std::optional<std::string> FanOut::tell_members_away(const Message& message,
                                                      const Rooms::Members& members,
-                                                     std::string_view after, DebtSource& debts,
+                                                     std::string_view after, PartSource& parts,
                                                      Millis now) {
     constexpr std::size_t members_a_turn = 1000;
     std::size_t left = members_a_turn;
@@ -316,7 +316,7 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
         if (user) drop_expired(*user, now);
         if (!log) log = room_logs_.content(message.topic, now);
         const std::size_t waiting = room_logs_.waiting(*log, name, user, since);
-        if (waiting > 0) events_.message_waiting(message, name, waiting, debts.debt(), now);
+        if (waiting > 0) events_.message_waiting(message, name, waiting, parts.part(), now);
     }
     return std::nullopt;
 }
@@ -328,7 +328,7 @@ void FanOut::drop_expired(User& user, Millis now) {
 }
 
 /// The user's home does it for all shards.
-void FanOut::tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
+void FanOut::tell_if_away(const Message& message, const std::string& owner, PartSource& parts,
                           Millis now) {
     User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->here > 0 || user->devices.empty()) return;
@@ -339,7 +339,7 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Debt
         const auto& session = static_cast<const Session&>(device);
         waiting = std::max(waiting, session.state.exchanges().waiting());
     }
-    events_.message_waiting(message, owner, waiting, debts.debt(), now);
+    events_.message_waiting(message, owner, waiting, parts.part(), now);
 }
 
 /// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.

@@ -47,7 +47,7 @@ public:
                PendingReceipt* receipt = nullptr);
 
     /// A message that another shard has routed to this one.
-    void receive(const MessageRef& message, Millis now) { receive(message, DebtSource(), now); }
+    void receive(const MessageRef& message, Millis now) { receive(message, PartSource(), now); }
     void receive(const TrackedMessage& tracked, Millis now);
 
     /// Is there a message with recipients on this shard that do not have it yet?
@@ -68,11 +68,11 @@ public:
 private:
     void judge_retained(Message& message, Millis now);
     void store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now);
-    void receive(const MessageRef& message, DebtSource debts, Millis now);
+    void receive(const MessageRef& message, PartSource parts, Millis now);
     bool is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const;
     void fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
-                 const std::optional<std::string>& owner, DebtSource debts, Millis now);
-    void fan_out_to_groups(const MessageRef& message, const HashedText& topic, DebtSource& debts,
+                 const std::optional<std::string>& owner, PartSource parts, Millis now);
+    void fan_out_to_groups(const MessageRef& message, const HashedText& topic, PartSource& parts,
                            Millis now);
     /// The receivers of a message, besides the visited ones.
     struct Found {
@@ -89,20 +89,20 @@ private:
     template <class Visit>
     std::uint32_t visit_devices(User& user, const Stamp* since, const Message& message,
                                 const Session* except, Visit& visit);
-    void keep_for_absent(const MessageRef& message, std::uint32_t behind, DebtSource& debts,
+    void keep_for_absent(const MessageRef& message, std::uint32_t behind, PartSource& parts,
                          Millis now);
     void deliver(const Recipient& recipient, Delivery& delivery, PublishEncoder& encoder,
-                 DebtSource& debts, Millis now);
+                 PartSource& parts, Millis now);
     std::optional<std::string> tell_of_away(const Message& message,
                                             const std::optional<std::string>& owner,
-                                            const Rooms::Audience& audience, DebtSource& debts,
+                                            const Rooms::Audience& audience, PartSource& parts,
                                             Millis now);
     void drop_expired(User& user, Millis now);
-    void tell_if_away(const Message& message, const std::string& owner, DebtSource& debts,
+    void tell_if_away(const Message& message, const std::string& owner, PartSource& parts,
                       Millis now);
     std::optional<std::string> tell_members_away(const Message& message,
                                                  const Rooms::Members& members,
-                                                 std::string_view after, DebtSource& debts,
+                                                 std::string_view after, PartSource& parts,
                                                  Millis now);
     std::optional<std::string> inbox_owner(std::string_view topic) const;
 

@@ -258,7 +258,7 @@ void Replay::send(Session& session, const Request& request, const MessageRef& me
                       .retain = true};
     if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
     PublishEncoder encoder = sender_.encoder(*message, now);
-    DebtSource nobody_waits;
+    PartSource nobody_waits;
     sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 
@@ -381,7 +381,7 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
     if (!wanted) return;
     delivery.qos = std::min(delivery.qos, message->qos);
     PublishEncoder encoder = sender_.encoder(*message, now);
-    DebtSource nobody_waits;
+    PartSource nobody_waits;
     sender_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 

@@ -94,15 +94,15 @@ void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now
 // -- groups --
 
 void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& topic,
-                                  DebtSource& debts, Millis now) {
+                                  PartSource& parts, Millis now) {
     thread_.assert_here();
     groups_.match(
-        topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, debts, now); });
+        topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, parts, now); });
 }
 
 /// `owner` has the message in the store so far.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
-                                 OwnerId owner, DebtSource& debts, Millis now) {
+                                 OwnerId owner, PartSource& parts, Millis now) {
     Delivery delivery{.message = message,
                       .qos = std::min(message->qos, choice.options.qos),
                       .retain = message->retain && choice.options.retain_as_published,
@@ -110,10 +110,10 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
     delivery.owner = owner;
     if (choice.connected)
-        debts.count(Fate::sent);
+        parts.count(Fate::sent);
     else if (delivery.qos != QoS::at_most_once)
-        debts.count(Fate::queued);
-    sender_.store_for(choice.owner, delivery, debts, now);
+        parts.count(Fate::queued);
+    sender_.store_for(choice.owner, delivery, parts, now);
     const bool may_come_again = delivery.qos == QoS::at_least_once;
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
     const bool is_stored = delivery.owner != 0;
@@ -122,10 +122,10 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
         sender_.drop(delivery);
         delivery.owner = 0;
     }
-    const DebtRef debt = delivery.owner != 0 ? debts.debt() : DebtRef();
+    const PartRef part = delivery.owner != 0 ? parts.part() : PartRef();
     const GroupStored::Waiting waiting{choice.member, message->stamp};
     GroupDelivery assigned{choice.member, std::move(delivery), !choice.connected};
-    if (debt && debt->collects()) {
+    if (part && part->collects()) {
         collected_[waiting.stamp].push_back(waiting.member);
         hold(std::move(assigned), false);
     } else if (is_stored && !may_come_again) {
@@ -193,7 +193,7 @@ void SharedSubscriptions::restore(Delivery delivery) {
 void SharedSubscriptions::end_turn() {
     if (stored_now_.empty()) return;
     PendingReceipt receipt(receipts_);
-    journal_.await_patiently(receipt.debt());
+    journal_.await_retries(receipt.part());
     const auto hand_out = [this, stored = std::exchange(stored_now_, {})](const Published&) {
         shards_.later(GroupStored{stored});
     };
@@ -260,7 +260,7 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
         return send(group, GroupReturn{std::move(assigned.delivery), assigned.member}, now);
     }
     PublishEncoder encoder = sender_.encoder(*assigned.delivery.message, now);
-    DebtSource nobody_waits;
+    PartSource nobody_waits;
     sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }
 
@@ -288,7 +288,7 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
 void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     thread_.assert_here();
     const Delivery& delivery = returned.delivery;
-    DebtSource nobody_waits;
+    PartSource nobody_waits;
     if (const auto choice = groups_.choose(*delivery.share)) {
         // It would come late, and QoS 0 does not wait.
         const bool is_too_late =

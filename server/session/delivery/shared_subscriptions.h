@@ -51,7 +51,7 @@ public:
 
     /// Sends the message with this topic to one member of each group on this shard with a matching
     /// filter.
-    void fan_out(const MessageRef& message, const HashedText& topic, DebtSource& debts, Millis now);
+    void fan_out(const MessageRef& message, const HashedText& topic, PartSource& parts, Millis now);
 
     /// Members get the messages that were collected for them.
     void stored(Stamp stamp, Millis now);
@@ -82,7 +82,7 @@ public:
 
 private:
     void assign(const MessageRef& message, const ShareGroups::Choice& choice, OwnerId owner,
-                DebtSource& debts, Millis now);
+                PartSource& parts, Millis now);
     void hold(GroupDelivery assigned, bool is_ready);
     void release(const GroupStored::Waiting& stored, Millis now);
     void send(unsigned shard, GroupMembership membership);

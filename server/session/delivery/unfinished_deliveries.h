@@ -38,12 +38,12 @@ public:
         return !empty() && entries_.front().number <= number;
     }
 
-    /// Holds `debt` until all recipients have the message. `told` is the last member for whom
+    /// Holds `part` until all recipients have the message. `told` is the last member for whom
     /// backends were told that the message waits; nothing: no such member is left.
-    void add(MessageRef message, std::vector<Recipient> recipients, DebtRef debt,
+    void add(MessageRef message, std::vector<Recipient> recipients, PartRef part,
              std::optional<std::string> told) {
         entries_.push_back(
-            {++last_, std::move(message), std::move(recipients), std::move(debt), std::move(told)});
+            {++last_, std::move(message), std::move(recipients), std::move(part), std::move(told)});
     }
 
     /// The session has ended or starts from the beginning: it gets none of the messages that were
@@ -53,9 +53,9 @@ public:
         if (!empty()) ended_[&session] = last_;
     }
 
-    /// Calls `deliver(message, recipient, debt)` for up to `most` recipients. After the last
-    /// recipient of a message, it calls `tell(message, told, debt)` once a turn while members are
-    /// left to tell about, and then `finish(message, debt)`. These functions must not call `add` or
+    /// Calls `deliver(message, recipient, part)` for up to `most` recipients. After the last
+    /// recipient of a message, it calls `tell(message, told, part)` once a turn while members are
+    /// left to tell about, and then `finish(message, part)`. These functions must not call `add` or
     /// `forget`.
     template <class Deliver, class Tell, class Finish>
     void advance(std::size_t most, Deliver deliver, Tell tell, Finish finish);
@@ -65,7 +65,7 @@ private:
         std::uint64_t number;
         MessageRef message;
         std::vector<Recipient> recipients;
-        DebtRef debt;
+        PartRef part;
         std::optional<std::string> told{};
         std::size_t next = 0;
     };
@@ -93,11 +93,11 @@ void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Tell tell,
             if (most-- == 0) return;
             const Recipient& recipient = entry.recipients[entry.next];
             if (!has_ended(recipient.session, entry.number))
-                deliver(entry.message, recipient, entry.debt);
+                deliver(entry.message, recipient, entry.part);
         }
-        if (entry.told) tell(entry.message, entry.told, entry.debt);
+        if (entry.told) tell(entry.message, entry.told, entry.part);
         if (entry.told) return;
-        finish(entry.message, entry.debt);
+        finish(entry.message, entry.part);
         entries_.pop_front();
     }
     ended_.clear();

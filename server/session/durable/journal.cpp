@@ -29,25 +29,25 @@ void Journal::begin_turn() {
     if (!std::exchange(in_turn_, true)) host_.later(JournalTurn{});
 }
 
-void Journal::add(Operation operation, DebtRef debt) {
+void Journal::add(Operation operation, PartRef part) {
     begin_turn();
     const auto* put = std::get_if<PutOwner>(&operation);
     if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
         new_owners_.push_back({put->owner, unit()});
     append(std::move(operation));
-    await(std::move(debt));
+    await(std::move(part));
 }
 
-void Journal::await(DebtRef debt) {
+void Journal::await(PartRef part) {
     begin_turn();
-    if (debt && (turn_.waiting.debts.empty() || turn_.waiting.debts.back() != debt))
-        turn_.waiting.debts.push_back(std::move(debt));
+    if (part && (turn_.waiting.parts.empty() || turn_.waiting.parts.back() != part))
+        turn_.waiting.parts.push_back(std::move(part));
     turn_.is_urgent = true;
 }
 
-void Journal::await_patiently(DebtRef debt) {
+void Journal::await_retries(PartRef part) {
     begin_turn();
-    turn_.waiting.patient_debts.push_back(std::move(debt));
+    turn_.waiting.retried_parts.push_back(std::move(part));
     turn_.is_urgent = true;
 }
 
@@ -70,7 +70,7 @@ void Journal::returned(OwnerId owner) {
     last_return_ = unit();
 }
 
-void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now) {
+void Journal::put(const MessageRef& message, Receiver receiver, PartRef part, Millis now) {
     begin_turn();
     put_owner_first(message->stamp);
     auto* last =
@@ -86,7 +86,7 @@ void Journal::put(const MessageRef& message, Receiver receiver, DebtRef debt, Mi
     }
     turn_.waiting.bytes += cost_of(receiver);
     last->receivers.push_back(std::move(receiver));
-    await(std::move(debt));
+    await(std::move(part));
 }
 
 /// A room's message may need an inbox for each of very many members: it is one operation behind all
@@ -98,15 +98,15 @@ void Journal::put_owner_first(Stamp stamp) {
     if (put && put->stamp == stamp) std::swap(turn_.operations[count - 2], turn_.operations.back());
 }
 
-void Journal::put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now) {
-    for (Receiver& receiver : collected.receivers) put(message, std::move(receiver), debt, now);
+void Journal::put(const MessageRef& message, Collected collected, const PartRef& part, Millis now) {
+    for (Receiver& receiver : collected.receivers) put(message, std::move(receiver), part, now);
     if (!collected.shards.empty())
         turn_.waiting.promises.push_back({message->stamp, std::move(collected.shards)});
 }
 
-void Journal::put(PutDelayed delayed, DebtRef debt) {
-    if (!debt) return add_lazily(std::move(delayed));
-    add(std::move(delayed), std::move(debt));
+void Journal::put(PutDelayed delayed, PartRef part) {
+    if (!part) return add_lazily(std::move(delayed));
+    add(std::move(delayed), std::move(part));
 }
 
 void Journal::put(PutEvent event) { add_lazily(std::move(event)); }
@@ -135,7 +135,7 @@ void Journal::stored(const MessageStored& message) {
 void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
-    const bool is_awaited = !turn_.waiting.debts.empty() || !turn_.waiting.patient_debts.empty();
+    const bool is_awaited = !turn_.waiting.parts.empty() || !turn_.waiting.retried_parts.empty();
     if (turn_.operations.empty() && !is_awaited) return;
     // Out of here first: those that are answered below may add to the next unit.
     Turn turn = std::exchange(turn_, {});
@@ -174,10 +174,10 @@ void Journal::receive(UnitDone& done) {
 void Journal::answer(Waiting& unit, const UnitDone& done) {
     // It is not known which operation was left out, so all are told that theirs may have been.
     if (done.refused || done.incomplete)
-        for (const DebtRef& debt : unit.debts) debt->refuse();
+        for (const PartRef& part : unit.parts) part->refuse();
     if (done.refused)
-        std::move(unit.patient_debts.begin(), unit.patient_debts.end(),
-                  std::back_inserter(refused_.patient_debts));
+        std::move(unit.retried_parts.begin(), unit.retried_parts.end(),
+                  std::back_inserter(refused_.retried_parts));
     for (Promise& promise : unit.promises)
         if (done.refused)
             refused_.promises.push_back(std::move(promise));
@@ -211,7 +211,7 @@ void Journal::tick() {
     if (retrying_ || waiting_.empty()) refused_.operations.leave_out_replaced();
     if (!waiting_.empty()) return;
     if (refused_.operations.empty()) {  // all is committed, or was promised to nobody
-        std::exchange(refused_.patient_debts, {}).clear();
+        std::exchange(refused_.retried_parts, {}).clear();
         return;
     }
     retrying_ = true;
@@ -223,7 +223,7 @@ void Journal::hand_in_again() {
     // While it is tried again, the clients go on: others have waited for long.
     const std::size_t bytes = refused_.operations.bytes();
     (retrying_ ? refused_.retried_bytes : bytes_) += bytes;
-    waiting_.push_back({.patient_debts = std::exchange(refused_.patient_debts, {}),
+    waiting_.push_back({.retried_parts = std::exchange(refused_.retried_parts, {}),
                         .bytes = retrying_ ? 0 : bytes,
                         .promises = std::exchange(refused_.promises, {})});
     ++handed_in_;

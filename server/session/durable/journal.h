@@ -50,25 +50,25 @@ public:
     /// The id of the next owner.
     OwnerId next_owner() { return host_.next_owner(); }
 
-    /// `debt` is held until the operation is committed.
-    void add(Operation operation, DebtRef debt = {});
-    /// `debt` is held until everything that was added so far is committed.
-    void await(DebtRef debt);
+    /// `part` is held until the operation is committed.
+    void add(Operation operation, PartRef part = {});
+    /// `part` is held until everything that was added so far is committed.
+    void await(PartRef part);
     /// The same for waiters that must not be told about a refusal: it waits until the store accepts
     /// everything.
-    void await_patiently(DebtRef debt);
+    void await_retries(PartRef part);
     /// For operations that may be lost: they wait for others, or for a second.
     void add_lazily(Operation operation);
     /// Notes lazily that the owner's client is back.
     void returned(OwnerId owner);
 
     /// Stores the message for one receiver. It is stored once for all receivers of one turn.
-    void put(const MessageRef& message, Receiver receiver, DebtRef debt, Millis now);
+    void put(const MessageRef& message, Receiver receiver, PartRef part, Millis now);
     /// Stores it for the receivers of several shards, which are told when it is stored. If it is
-    /// refused, they are told later than the holders of `debt`.
-    void put(const MessageRef& message, Collected collected, const DebtRef& debt, Millis now);
-    /// Stores a message that is published later. With a null `debt`, it may be lost.
-    void put(PutDelayed delayed, DebtRef debt);
+    /// refused, they are told later than the holders of `part`.
+    void put(const MessageRef& message, Collected collected, const PartRef& part, Millis now);
+    /// Stores a message that is published later. With a null `part`, it may be lost.
+    void put(PutDelayed delayed, PartRef part);
     /// Appends to the log of events; it may be lost, unless somebody awaits it.
     void put(PutEvent event);
     /// Cancels a delayed message. The host gets the completed answer.
@@ -128,8 +128,8 @@ private:
     };
     /// The waiters of a unit.
     struct Waiting {
-        std::vector<DebtRef> debts{};
-        std::vector<DebtRef> patient_debts{};
+        std::vector<PartRef> parts{};
+        std::vector<PartRef> retried_parts{};
         std::size_t bytes = 0;
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
         std::vector<Promise> promises{};
@@ -144,7 +144,7 @@ private:
     struct Refused {
         RefusedOperations operations{};
         std::vector<Promise> promises{};
-        std::vector<DebtRef> patient_debts{};
+        std::vector<PartRef> retried_parts{};
         std::size_t retried_bytes = 0;  ///< bytes of the operations that are being handed in again
         std::size_t given_back = 0;     ///< bytes of operations that were given back since the last
                                         ///< attempt

@@ -47,7 +47,7 @@ void Receipts::report(ReceiptId receipt, const Published& here, OnPublished repo
     close_part(opened);
 }
 
-void Receipts::settle(unsigned shard, ReceiptPart part) {
+void Receipts::settle(unsigned shard, SettledPart part) {
     if (closed_) return;
     thread_.assert_here();
     if (shard != place_.index) return shards_.send(shard, std::move(part));
@@ -66,8 +66,8 @@ void Receipts::close_part(Receipt& receipt) {
     if (receipt.last_step) {
         ++receipt.open;
         receipt.collected.reach = receipt.published.reach;
-        const DebtRef debt = new Debt(*this, place_.index, receipt.id);
-        return std::exchange(receipt.last_step, {})(debt, std::move(receipt.collected));
+        const PartRef part = new OpenPart(*this, place_.index, receipt.id);
+        return std::exchange(receipt.last_step, {})(part, std::move(receipt.collected));
     }
     receipt.published.refused = receipt.is_refused;
     if (receipt.report) std::exchange(receipt.report, {})(receipt.published);
@@ -109,7 +109,7 @@ void PendingReceipt::then(LastStep last_step) {
 void PendingReceipt::count(Fate fate) {
     reach_.count(fate);
     if (fate != Fate::refused) return;
-    if (const DebtRef part = debt()) part->refuse();
+    if (const PartRef own = part()) own->refuse();
 }
 
 ReceiptId PendingReceipt::add_part() {
@@ -118,17 +118,17 @@ ReceiptId PendingReceipt::add_part() {
     return id_;
 }
 
-DebtRef PendingReceipt::debt() {
+PartRef PendingReceipt::part() {
     is_open_ = true;
-    if (!debt_ && !only_counts_) {
+    if (!part_ && !only_counts_) {
         id_ = receipts_.add_part(id_);
-        debt_ = new Debt(receipts_, receipts_.shard(), id_, stamp());
+        part_ = new OpenPart(receipts_, receipts_.shard(), id_, stamp());
     }
-    return debt_;
+    return part_;
 }
 
 ReceiptId PendingReceipt::close() {
-    debt_.reset();
+    part_.reset();
     return id_;
 }
 

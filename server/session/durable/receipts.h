@@ -22,11 +22,11 @@
 
 namespace pulsegate {
 
-class Debt;
+class OpenPart;
 class PendingReceipt;
 class Session;
 
-using DebtRef = boost::intrusive_ptr<Debt>;
+using PartRef = boost::intrusive_ptr<OpenPart>;
 
 /// The collected receivers of a message, and the shards that have named them.
 struct Collected {
@@ -37,7 +37,7 @@ struct Collected {
 
 /// A step that runs when all other parts of a receipt are settled. It gets its own part and the
 /// collected receivers.
-using LastStep = std::function<void(const DebtRef&, Collected)>;
+using LastStep = std::function<void(const PartRef&, Collected)>;
 
 /// The kind of a waiting packet, as far as others wait for it.
 enum class Held : std::uint8_t { answer, message, suback };
@@ -130,7 +130,7 @@ public:
     void report(ReceiptId receipt, const Published& here, OnPublished report);
 
     /// Settles one part of a receipt of this or another shard.
-    void settle(unsigned shard, ReceiptPart part);
+    void settle(unsigned shard, SettledPart part);
     void settle(ReceiptId receipt, bool refused = false) {
         settle(place_.index, {receipt, refused, place_.index});
     }
@@ -182,21 +182,21 @@ private:
 
 /// One part of a receipt on one shard. It is settled when its last reference is gone. Every object
 /// that could lose a promised message holds a reference. It belongs to the shard's thread.
-class Debt : public Recycled<Debt>,
-             public boost::intrusive_ref_counter<Debt, boost::thread_unsafe_counter> {
+class OpenPart : public Recycled<OpenPart>,
+                 public boost::intrusive_ref_counter<OpenPart, boost::thread_unsafe_counter> {
 public:
     /// A part of a receipt of any shard; `here` has this shard's receipts. `collected` is the stamp
     /// of a message with collected receivers, or 0.
-    Debt(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0)
+    OpenPart(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0)
         : here_(here), shard_(shard), receipt_(receipt), collected_(collected) {
         if (collected_ != 0) here_.begin_collecting(collected_);
     }
-    ~Debt() {
+    ~OpenPart() {
         if (collected_ != 0 && receivers_.empty()) here_.stop_collecting(collected_);
         here_.settle(shard_, {receipt_, refused_, here_.shard(), std::move(receivers_), reach_});
     }
-    Debt(const Debt&) = delete;
-    Debt& operator=(const Debt&) = delete;
+    OpenPart(const OpenPart&) = delete;
+    OpenPart& operator=(const OpenPart&) = delete;
 
     /// The store refuses it.
     void refuse() { refused_ = true; }
@@ -229,7 +229,7 @@ public:
     void only_count() { only_counts_ = true; }
     bool only_counts() const { return only_counts_; }
     /// This shard's part, which is always the same. Null if nobody waits for it.
-    DebtRef debt();
+    PartRef part();
     /// Adds a part that others settle. Returns 0 if nobody waits for it.
     ReceiptId add_part();
     /// The message is stored when all shards have named its receivers.
@@ -258,28 +258,28 @@ private:
     bool only_counts_ = false;
     bool is_open_ = false;
     Reach reach_;
-    DebtRef debt_;
+    PartRef part_;
 };
 
-/// The debt or receipt that is told, if any, when a message is safe, and with which result.
-class DebtSource {
+/// The part or receipt that is told, if any, when a message is safe, and with which result.
+class PartSource {
 public:
-    DebtSource() = default;
-    explicit DebtSource(PendingReceipt* pending) : pending_(pending) {}
-    explicit DebtSource(DebtRef debt) : debt_(std::move(debt)) {}
+    PartSource() = default;
+    explicit PartSource(PendingReceipt* pending) : pending_(pending) {}
+    explicit PartSource(PartRef part) : part_(std::move(part)) {}
 
     /// May be null.
-    DebtRef debt() { return pending_ ? pending_->debt() : debt_; }
+    PartRef part() { return pending_ ? pending_->part() : part_; }
     void count(Fate fate) {
         if (pending_)
             pending_->count(fate);
-        else if (debt_)
-            debt_->count(fate);
+        else if (part_)
+            part_->count(fate);
     }
 
 private:
     PendingReceipt* pending_ = nullptr;
-    DebtRef debt_;
+    PartRef part_;
 };
 
 }  // namespace pulsegate

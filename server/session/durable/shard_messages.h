@@ -41,7 +41,7 @@ struct PresencePage {
     std::vector<MessageRef> messages;
 };
 
-/// A message whose publisher is answered when it is safe: this shard answers with a ReceiptPart.
+/// A message whose publisher is answered when it is safe: this shard answers with a SettledPart.
 struct TrackedMessage {
     MessageRef message;
     unsigned publisher;  ///< its shard
@@ -50,7 +50,7 @@ struct TrackedMessage {
 };
 
 /// To the shard of a publisher: a part of the receipt is settled.
-struct ReceiptPart {
+struct SettledPart {
     ReceiptId receipt;
     bool refused;
     unsigned from;
@@ -107,7 +107,7 @@ struct GroupReturn {
 
 /// What the brokers of different shards send to each other, besides published messages.
 using ShardMessage =
-    std::variant<PresenceQuery, PresencePage, TrackedMessage, ReceiptPart, MessageStored,
+    std::variant<PresenceQuery, PresencePage, TrackedMessage, SettledPart, MessageStored,
                  GroupMembership, GroupDelivery, GroupRecall, GroupReturn>;
 
 }  // namespace pulsegate

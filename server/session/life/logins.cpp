@@ -371,7 +371,7 @@ void Logins::attach(Session& session, Link& link, const ConnectAgreement& agreem
 void Logins::greet_when_stored(Session& session, const Connect& connect, Buffer connack,
                                bool resumed, std::unique_ptr<StoredWill> will) {
     PendingReceipt receipt(receipts_);
-    journal_.await(receipt.debt());
+    journal_.await(receipt.part());
     const ReceiptId id = receipt.close();
     ++waiting_;
     const auto kept = std::make_shared<std::unique_ptr<StoredWill>>(std::move(will));

@@ -67,7 +67,7 @@ bool SessionPassage::settle(Millis now) {
     // Or what may wait for others waits for a second.
     if (is_idle && journal_.is_on()) {
         PendingReceipt receipt(receipts_);
-        journal_.await(receipt.debt());
+        journal_.await(receipt.part());
         receipts_.report(receipt.close(), {}, [](const Published&) {});
     }
     return false;

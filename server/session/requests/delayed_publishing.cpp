@@ -196,9 +196,9 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
     if (message.qos != QoS::at_most_once && journal_.is_on()) receipt.collect_all();
     fan_out_.publish(std::move(message), publisher, now, &receipt);
     receipt.then(
-        [this, id, shared = receipt.collected(), now](const DebtRef& debt, Collected collected) {
-            journal_.put(shared, std::move(collected), debt, now);
-            journal_.add(DropDelayed{id}, debt);
+        [this, id, shared = receipt.collected(), now](const PartRef& part, Collected collected) {
+            journal_.put(shared, std::move(collected), part, now);
+            journal_.add(DropDelayed{id}, part);
             published();
         });
     receipts_.settle(receipt.close());
@@ -209,7 +209,7 @@ void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message) 
     ++open_;
     PendingReceipt receipt(receipts_);
     journal_.add(DropDelayed{id});
-    journal_.await_patiently(receipt.debt());
+    journal_.await_retries(receipt.part());
     receipts_.report(receipt.close(), {}, [this, message = std::move(message)](const Published&) {
         fan_out_.publish(Message(message), nullptr, monotonic_now());
         published();

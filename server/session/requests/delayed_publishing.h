@@ -50,8 +50,8 @@ public:
                     Millis now);
     /// Claims room for it, or returns why there is none.
     std::optional<Refusal> claim(PutDelayed& put);
-    /// Stores it until it is due. With a null `debt`, it may be lost.
-    void delay(PutDelayed put, const DebtRef& debt) { journal_.put(std::move(put), debt); }
+    /// Stores it until it is due. With a null `part`, it may be lost.
+    void delay(PutDelayed put, const PartRef& part) { journal_.put(std::move(put), part); }
 
     /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
     /// Its answer says whether there was one.

@@ -30,7 +30,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (publish.qos == QoS::exactly_once &&
         session.state.exchanges().unreleased(publish.packet_id)) {
         if (session.state.owner != 0)
-            await_received({session.state.owner, publish.packet_id}, receipt.debt());
+            await_received({session.state.owner, publish.packet_id}, receipt.part());
         return acknowledge(session, publish, Reason::success, receipt.close());
     }
 
@@ -156,14 +156,14 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
         delayed_.cancel(session, publish, topic.cancel, is_answered ? receipt.add_part() : 0);
     } else {
         const auto number = put->id;
-        delayed_.delay(*std::move(put), is_answered ? receipt.debt() : DebtRef());
+        delayed_.delay(*std::move(put), is_answered ? receipt.part() : PartRef());
         // 5.0, 3.4.2.2: neither unasked nor if the packet would be too large for the client.
         constexpr std::uint32_t room = 64;
         if (session.terms.takes_reasons && session.terms.takes(room))
             words.add_user("delay", std::to_string(number));
     }
     if (publish.qos == QoS::exactly_once && session.state.owner != 0)
-        journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.debt());
+        journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.part());
     acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
 
@@ -184,12 +184,12 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
         received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
     const bool can_refuse = session.terms.version == Version::v5_0;
     receipt.then([this, owner, last, can_refuse, is_kept, here = receipt.reach(), now](
-                     const DebtRef& debt, Collected collected) {
+                     const PartRef& part, Collected collected) {
         Reach reach = here;
         reach += collected.reach;
         last->is_refused =
             (can_refuse || journal_.would_be_refused()) && (!is_kept || reach.is_refused());
-        last->debt = debt;
+        last->part = part;
         last->collected = std::move(collected);
         store_received(owner, now);
     });
@@ -200,25 +200,25 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
 void Publishing::store_received(OwnerId owner, Millis now) {
     const auto found = received_.find(owner);
     auto& received = found->second;
-    for (; !received.empty() && received.front().debt; received.pop_front()) {
+    for (; !received.empty() && received.front().part; received.pop_front()) {
         Received& first = received.front();
-        journal_.put(first.message, std::move(first.collected), first.debt, now);
+        journal_.put(first.message, std::move(first.collected), first.part, now);
         const bool is_noted = first.packet_id != 0 && !first.is_refused;
-        if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.debt);
-        for (const DebtRef& each : first.sent_again) journal_.await(each);
+        if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.part);
+        for (const PartRef& each : first.sent_again) journal_.await(each);
         unit_of_received_ = journal_.unit();
     }
     if (received.empty()) received_.erase(found);
 }
 
 /// The message was sent again: it is answered when the first one would be.
-void Publishing::await_received(PutIncoming incoming, DebtRef debt) {
+void Publishing::await_received(PutIncoming incoming, PartRef part) {
     const auto found = received_.find(incoming.owner);
     if (found != received_.end())
         for (Received& each : found->second)
             if (each.packet_id == incoming.packet_id)
-                return each.sent_again.push_back(std::move(debt));
-    journal_.await(std::move(debt));
+                return each.sent_again.push_back(std::move(part));
+    journal_.await(std::move(part));
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was
@@ -342,7 +342,7 @@ void Publishing::receive(Session& session, const Pubrel& pubrel) {
     PendingReceipt receipt(receipts_);
     // Or the identifier's next message would be taken for this one after a crash.
     if (session.state.owner != 0)
-        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.debt());
+        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.part());
     answers_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
 }
 

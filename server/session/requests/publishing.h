@@ -60,7 +60,7 @@ private:
     void note_received(const Session& session, std::uint16_t packet_id, PendingReceipt& receipt,
                        bool is_kept, Millis now);
     void store_received(OwnerId owner, Millis now);
-    void await_received(PutIncoming incoming, DebtRef debt);
+    void await_received(PutIncoming incoming, PartRef part);
     /// The PUBLISH that is answered.
     struct Asked {
         std::uint16_t packet_id;
@@ -92,10 +92,10 @@ private:
     struct Received {
         std::uint16_t packet_id;  ///< 0: of QoS 1
         MessageRef message;
-        DebtRef debt{};  ///< null: some shards have not named its receivers yet
+        PartRef part{};  ///< null: some shards have not named its receivers yet
         Collected collected{};
         bool is_refused = false;            ///< its answer ends the exchange
-        std::vector<DebtRef> sent_again{};  ///< answers to repetitions of the message
+        std::vector<PartRef> sent_again{};  ///< answers to repetitions of the message
     };
     std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
     std::uint64_t unit_of_received_ = 0;  ///< the journal's latest unit that has one of them

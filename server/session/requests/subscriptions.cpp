@@ -83,7 +83,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
                                      .filter = std::string(wanted.filter),
                                      .options = option_bits(granted),
                                      .identifier = identifier},
-                     receipt.debt());
+                     receipt.part());
     const bool wants_retained =
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
@@ -147,7 +147,7 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
         unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
     }
     PendingReceipt receipt(receipts_);
-    if (session.state.owner != 0) journal_.await(receipt.debt());
+    if (session.state.owner != 0) journal_.await(receipt.part());
     answers_.answer(session, unsuback, receipt.close());
 }
 

@@ -37,18 +37,18 @@ bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
     return message.stamp > std::max(rooms_.away(name), since);
 }
 
-Fate RoomLogs::keep(const MessageRef& message, DebtSource& debts, Millis now) {
+Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
     thread_.assert_here();
     Log& log = find_or_create(message->topic);
     // Another shard stores it, and must not do so before the places are stored that say who is
     // behind of it.
-    const DebtRef debt = debts.debt();
-    if (debt && debt->collects() && !rooms_.are_places_stored()) journal_.await_patiently(debt);
+    const PartRef part = parts.part();
+    if (part && part->collects() && !rooms_.are_places_stored()) journal_.await_retries(part);
     const Delivery delivery{.message = message,
                             .qos = std::min(message->qos, settings_.max_qos),
                             .retain = message->retain};
     const auto dropped = counters_.dropped_queue_full;
-    const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, debts);
+    const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, parts);
     if (counters_.dropped_queue_full != dropped)
         log_limited(spdlog::level::warn,
                     "{}: too many messages wait for absent members, dropping the oldest messages "

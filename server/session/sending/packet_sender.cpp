@@ -30,7 +30,7 @@ constexpr int notes_a_tick = 4096;
 // -- messages --
 
 Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
-                           Millis now, DebtSource& debts) {
+                           Millis now, PartSource& parts) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     if (delivery.qos == QoS::at_most_once) {
@@ -41,9 +41,9 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     }
     const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
     if (!session.is_greeted() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
-        return told(session, delivery, wait(session, delivery, now, debts));
+        return told(session, delivery, wait(session, delivery, now, parts));
     auto& sent = exchanges.send(queues_.totals(), delivery);
-    if (session.state.owner != 0) store_or_wait(session, sent, debts, now);
+    if (session.state.owner != 0) store_or_wait(session, sent, parts, now);
     const auto packet_id = sent.packet_id;
     if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
         return Fate::sent;
@@ -123,9 +123,9 @@ void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
     const Stamp stamp = delivery.message->stamp;
     PendingReceipt receipt(receipts_);
     if (sent_before == SentBefore::yes)
-        journal_.await(receipt.debt());
+        journal_.await(receipt.part());
     else
-        journal_.add(PutExchange{session.state.owner, packet_id, stamp}, receipt.debt());
+        journal_.add(PutExchange{session.state.owner, packet_id, stamp}, receipt.part());
     receipts_.add_part_if_collected(stamp, receipt);
     answers_.hold(session, receipt.close(), Buffer(packet), {}, 0, Held::message);
 }
@@ -134,17 +134,17 @@ void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
 
 /// What is sent at QoS 2 is stored, for its identifier is noted with it; at QoS 1 the client may
 /// acknowledge it first.
-void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts,
+void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, PartSource& parts,
                                  Millis now) {
     const Delivery& delivery = sent.delivery;
     const bool waits_too_much = receipts_.size() >= answers_with_patience;
     const Millis patience = waits_too_much ? 0 : session.state.ack_time.patience();
     note_sent(session, sent, now);
     if (delivery.qos == QoS::exactly_once || patience == 0)
-        store(session, sent.delivery, debts.debt(), now);
+        store(session, sent.delivery, parts.part(), now);
     note_later(session, sent);
     if (delivery.owner == session.state.owner || delivery.message->stamp == 0) return;
-    sent.unstored = std::make_unique<Unstored>(session, debts.debt(), now + patience);
+    sent.unstored = std::make_unique<Unstored>(session, parts.part(), now + patience);
     unstored_.add(*sent.unstored);
     call_store_overdue(sent.unstored->due);
 }
@@ -169,26 +169,26 @@ void PacketSender::note_acknowledged(Session& session, std::uint16_t packet_id, 
 }
 
 /// Stores the delivery for the session, behind all that was sent to it before.
-void PacketSender::store(Session& session, Delivery& delivery, DebtRef debt, Millis now) {
+void PacketSender::store(Session& session, Delivery& delivery, PartRef part, Millis now) {
     if (session.state.owner == 0 || delivery.owner == session.state.owner) return;
     store_unstored(session, now);
-    store_for(session.state.owner, delivery, DebtSource(std::move(debt)), now);
+    store_for(session.state.owner, delivery, PartSource(std::move(part)), now);
 }
 
-void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now) {
+void PacketSender::store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now) {
     const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
     if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
     Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
-    const DebtRef debt = debts.debt();
-    if (debt && debt->collects()) {
+    const PartRef part = parts.part();
+    if (part && part->collects()) {
         // Another shard must not store it before what was sent to the owner earlier.
-        if (debt->is_for_another_shard()) journal_.flush();
-        debt->collect(std::move(receiver));
+        if (part->is_for_another_shard()) journal_.flush();
+        part->collect(std::move(receiver));
         // Another shard stores it, and must not do so before the owner is stored, nor before the
         // store knows that its client is back: see Logins::greet.
-        if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_patiently(debt);
+        if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_retries(part);
     } else {
-        journal_.put(delivery.message, std::move(receiver), debt, now);
+        journal_.put(delivery.message, std::move(receiver), part, now);
     }
     drop(delivery);  // another member of the group had it
     delivery.owner = owner;
@@ -197,7 +197,7 @@ void PacketSender::store_for(OwnerId owner, Delivery& delivery, DebtSource debts
 void PacketSender::store_unstored(Session& session, Millis now) {
     session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
         const auto unstored = std::move(entry.unstored);
-        store_for(session.state.owner, entry.delivery, DebtSource(unstored->debt), now);
+        store_for(session.state.owner, entry.delivery, PartSource(unstored->part), now);
         note_later(session, entry);
     });
 }
@@ -265,25 +265,25 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
 
 // -- queue --
 
-Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts) {
+Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts) {
     const Fate room = queues_.find_room(session, delivery, now);
     if (room != Fate::queued) {
         drop(delivery);
         return room;
     }
     Delivery stored = delivery;
-    if (session.state.owner != 0) store(session, stored, debts.debt(), now);
+    if (session.state.owner != 0) store(session, stored, parts.part(), now);
     session.state.exchanges().enqueue(queues_.totals(), stored);
     queues_.leave_to_store();
     return Fate::queued;
 }
 
 Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-                        DebtSource& debts) {
+                        PartSource& parts) {
     const Fate room = queues_.find_room(queue, owner, delivery, now);
     if (room != Fate::queued) return room;
     Delivery stored = delivery;
-    store_for(owner, stored, debts, now);
+    store_for(owner, stored, parts, now);
     queue.enqueue(queues_.totals(), stored);
     queue.order_last();
     queues_.leave_to_store();
@@ -352,7 +352,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
 /// identifier must be stored with the message.
 void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
     if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
-    store_for(session.state.owner, delivery, DebtSource(), now);
+    store_for(session.state.owner, delivery, PartSource(), now);
     delivery.lent = delivery.owner != session.state.owner;
 }
 
@@ -407,7 +407,7 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
 /// crash, and take it for another one.
 void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
     PendingReceipt receipt(receipts_);
-    if (session.state.owner != 0) journal_.await(receipt.debt());
+    if (session.state.owner != 0) journal_.await(receipt.part());
     answers_.answer(session, Pubrel{.packet_id = packet_id}, receipt.close());
 }
 

@@ -46,14 +46,14 @@ public:
 
     /// Sends the delivery, or queues it until the client's window has room or the client
     /// reconnects. QoS 0 is never queued. Messages for a stored session are stored, unless the
-    /// client acknowledges them soon; `debts` has the waiters for that.
+    /// client acknowledges them soon; `parts` has the waiters for that.
     Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
-                 DebtSource& debts);
+                 PartSource& parts);
 
     /// Puts a message into a queue that does not belong to a session, with the bounds of a
     /// session's queue, and in the order of stamps. `owner` is the owner of the queue in the store.
     Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-              DebtSource& debts);
+              PartSource& parts);
     /// A message that waits for the owner in the store is expired.
     void expire(OwnerId owner, Stamp stamp);
 
@@ -75,7 +75,7 @@ public:
 
     /// Stores a delivery for a session that may be on another shard. Owner 0: the session is not in
     /// the store.
-    void store_for(OwnerId owner, Delivery& delivery, DebtSource debts, Millis now);
+    void store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now);
 
     /// Stores the messages in flight that are not stored yet, because the client is gone or slow.
     void store_unstored(Session& session, Millis now);
@@ -128,14 +128,14 @@ private:
     void send_when_noted(Session& session, const Delivery& delivery, std::uint16_t packet_id,
                          SentBefore sent_before, std::string_view packet);
     void send_pubrel(Session& session, std::uint16_t packet_id);
-    void store_or_wait(Session& session, Outbox::InFlight& sent, DebtSource& debts, Millis now);
-    void store(Session& session, Delivery& delivery, DebtRef debt, Millis now);
+    void store_or_wait(Session& session, Outbox::InFlight& sent, PartSource& parts, Millis now);
+    void store(Session& session, Delivery& delivery, PartRef part, Millis now);
     void note_later(const Session& session, Outbox::InFlight& sent);
     static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
     static void note_acknowledged(Session& session, std::uint16_t packet_id, Millis now);
     void call_store_overdue(Millis due);
     Fate told(const Session& session, const Delivery& delivery, Fate fate);
-    Fate wait(Session& session, const Delivery& delivery, Millis now, DebtSource& debts);
+    Fate wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts);
     void own(Session& session, Delivery& delivery, Millis now);
     bool awaits_store(const Session& session) const;
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);

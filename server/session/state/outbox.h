@@ -27,11 +27,11 @@ class InboxSenders;
 struct Unstored
     : Recycled<Unstored>,
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-    Unstored(Session& session, DebtRef debt, Millis due)
-        : session(session), debt(std::move(debt)), due(due) {}
+    Unstored(Session& session, PartRef part, Millis due)
+        : session(session), part(std::move(part)), due(due) {}
 
     Session& session;
-    DebtRef debt;
+    PartRef part;
     Millis due;
 };
 
