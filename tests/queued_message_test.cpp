@@ -154,29 +154,29 @@ TEST_CASE("bodies stay in memory that no store has, or that may go back to a gro
     CHECK_FALSE(stored.totals.bodies.oldest());
 }
 
-TEST_CASE("what was lent goes back, with its body or without it") {
+TEST_CASE("what is from the inbox goes back, with its body or without it") {
     StoredOutbox inbox;
     inbox.enqueue("abcd");
     inbox.drop_oldest_bodies(1);
     StoredOutbox device;
-    Queue lent = inbox.outbox.take_queue();
+    Queue handed_out = inbox.outbox.take_queue();
     CHECK(inbox.totals.bytes_in_memory() == 0);
-    for (auto& each : lent) each.lend(true, StoredOutbox::owner);
-    device.outbox.enqueue(std::move(lent));
+    for (auto& each : handed_out) each.mark_from_inbox(true, StoredOutbox::owner);
+    device.outbox.enqueue(std::move(handed_out));
     device.enqueue("e");
-    CHECK(device.outbox.has_lent());
+    CHECK(device.outbox.has_any_from_inbox());
     CHECK(device.put("a", "a").empty());
     const OwnerId device_owner = 8;
     CHECK(device.outbox.send_next(window_of_one, 0, device_owner)->delivery.owner ==
           StoredOutbox::owner);
 
     std::string back;
-    for (const auto& each : device.outbox.take_lent()) {
+    for (const auto& each : device.outbox.take_from_inbox()) {
         CHECK(each.owner_in(0) == StoredOutbox::owner);
         back += static_cast<char>(each.stamp);
     }
     CHECK(back == "abcd");
-    CHECK_FALSE(device.outbox.has_lent());
+    CHECK_FALSE(device.outbox.has_any_from_inbox());
     CHECK(device.sent() == "e");
 }
 
@@ -291,13 +291,13 @@ private:
 
     void lend_and_take_back(Member& member) {
         if (member.owner == 0) return;
-        Queue lent = member.outbox->take_queue();
-        for (auto& each : lent) each.lend(true, member.owner);
+        Queue handed_out = member.outbox->take_queue();
+        for (auto& each : handed_out) each.mark_from_inbox(true, member.owner);
         Outbox device(totals_);
-        device.enqueue(std::move(lent));
+        device.enqueue(std::move(handed_out));
         if (random() % 2 == 0) leave_to_store();
-        Queue back = device.take_lent();
-        for (auto& each : back) each.lend(false, member.owner);
+        Queue back = device.take_from_inbox();
+        for (auto& each : back) each.mark_from_inbox(false, member.owner);
         member.outbox->enqueue(std::move(back));
     }
 

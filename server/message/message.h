@@ -64,7 +64,7 @@ struct Delivery {
     MessageRef message;
     QoS qos = QoS::at_most_once;
     bool retain = false;
-    bool lent = false;                           ///< of the user's inbox, see Inboxes
+    bool from_inbox = false;                     ///< of the user, see Inboxes
     std::uint32_t owner = 0;                     ///< that has it in the store, or 0
     std::vector<std::uint32_t> identifiers{};    ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
     std::shared_ptr<const std::string> share{};  ///< its `$share/group/filter`, or null

@@ -14,14 +14,14 @@ namespace {
 
 void add_queued(const Session& session, std::vector<InboxEntry>& all) {
     for (const QueuedMessage& each : session.state.exchanges().outbox()->queue())
-        if (session.is_inbox() || each.is_lent())
+        if (session.is_inbox() || each.is_from_inbox())
             all.push_back({each.stamp, each.cost,
                            each.is_exactly_once ? QoS::exactly_once : QoS::at_least_once,
                            each.expires(), false, each.has_body() ? each.body->message : nullptr});
 }
 
 void add_under_way(const Session& session, std::vector<InboxEntry>& all) {
-    session.state.exchanges().outbox()->for_each_lent_sent([&](const Delivery& each) {
+    session.state.exchanges().outbox()->for_each_sent_from_inbox([&](const Delivery& each) {
         all.push_back({each.message->stamp, each.cost(), each.qos, each.message->expires, true,
                        each.message});
     });
@@ -80,7 +80,7 @@ InboxDropped InboxAccess::drop_some(User& user, Millis now) {
         if (!session.state.exchanges().outbox()) continue;
         dropped.messages += drop(session, messages_a_turn - dropped.messages);
         if (const Outbox* const rest = session.state.exchanges().outbox(); rest && session.link)
-            rest->for_each_lent_sent([&](const Delivery&) { ++dropped.under_way; });
+            rest->for_each_sent_from_inbox([&](const Delivery&) { ++dropped.under_way; });
         if (dropped.messages >= messages_a_turn) {
             dropped.more = true;
             return dropped;
@@ -95,10 +95,10 @@ std::size_t InboxAccess::drop(Session& session, std::size_t most) {
     Exchanges& exchanges = session.state.exchanges();
     Queue taken;
     if (!session.is_inbox() && !session.link) {
-        taken = exchanges.take_lent();
+        taken = exchanges.take_from_inbox();
     } else {
         taken = exchanges.take_queued_if([&](const QueuedMessage& each) {
-            return (session.is_inbox() || each.is_lent()) && most > 0 && most-- > 0;
+            return (session.is_inbox() || each.is_from_inbox()) && most > 0 && most-- > 0;
         });
     }
     for (const QueuedMessage& each : taken) sender_.queues().drop(session.state.owner, each);

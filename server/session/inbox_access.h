@@ -48,7 +48,7 @@ struct InboxDropped {
 };
 
 /// The inbox of a user for the admin API: the messages that wait for the first device, and the
-/// messages that a device has borrowed and not acknowledged.
+/// messages that were handed out to a device and are not acknowledged.
 class InboxAccess {
 public:
     InboxAccess(PacketSender& sender, Inboxes& inboxes) : sender_(sender), inboxes_(inboxes) {}

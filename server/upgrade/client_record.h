@@ -35,7 +35,7 @@ struct DeliveryRecord {
     std::uint16_t packet_id = 0;  ///< 0: it is in the queue
     std::uint8_t qos = 0;
     bool retain = false;
-    bool is_lent = false;                ///< by the inbox of its user
+    bool is_from_inbox = false;          ///< of its user
     bool is_released = false;            ///< PUBREL was sent, PUBCOMP is awaited
     bool waits = false;                  ///< it is to be sent again, which it was not yet
     bool perhaps_sent = false;           ///< before a crash; of one in the queue

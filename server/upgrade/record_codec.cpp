@@ -37,7 +37,7 @@ void visit_fields(Record& record, Fields& field) {
     field(1, record.packet_id);
     field(2, record.qos);
     field(3, record.retain);
-    field(4, record.is_lent);
+    field(4, record.is_from_inbox);
     field(5, record.is_released);
     field(6, record.waits);
     field(7, record.perhaps_sent);

@@ -109,7 +109,7 @@ bool Inboxes::may_grow(InboxSenders::Sender sender) const {
            (memory == MemoryState::scarce && !senders_.has_any(sender));
 }
 
-/// Those who have many inboxes give way to those who have few, and none that is lent ends.
+/// Users with many inboxes give way to users with few. No inbox of a user with a device ends.
 bool Inboxes::make_place(InboxSenders::Sender sender, Limit limit, Millis now) {
     const auto may_end = [&](const Outbox& outbox) {
         return !inboxes_.find(&outbox)->second->user.has_device();
@@ -212,14 +212,14 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
                 messages_a_turn - left, why);
 }
 
-/// What is lent keeps its place in the store.
-void Inboxes::lend(User& user, Millis now) {
+/// What is handed out keeps its place in the store.
+void Inboxes::hand_out(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || user.here == 0) return;
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
     if (!messages.empty()) begin_anew(*inbox, now);
-    for (QueuedMessage& each : messages) each.lend(true, inbox->state.owner);
+    for (QueuedMessage& each : messages) each.mark_from_inbox(true, inbox->state.owner);
     device.state.exchanges().merge(sender_.queues().totals(), std::move(messages));
     sender_.send_waiting(device, now);
 }
@@ -236,8 +236,8 @@ void Inboxes::take_back(Session& session, Millis now) {
     if (!inbox) return;
     begin_anew(*inbox, now);
     Exchanges& kept = inbox->state.exchanges();
-    Queue messages = session.state.exchanges().take_lent();
-    for (QueuedMessage& each : messages) each.lend(false, inbox->state.owner);
+    Queue messages = session.state.exchanges().take_from_inbox();
+    for (QueuedMessage& each : messages) each.mark_from_inbox(false, inbox->state.owner);
     kept.merge(sender_.queues().totals(), std::move(messages));
 }
 
@@ -246,7 +246,7 @@ Session* Inboxes::done(const User& user) const {
     if (!inbox || inbox->state.exchanges().outbox()) return nullptr;
     for (const Device& device : user.devices) {
         const auto* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
-        if (outbox && outbox->has_lent()) return nullptr;
+        if (outbox && outbox->has_any_from_inbox()) return nullptr;
     }
     return inbox;
 }

@@ -25,10 +25,10 @@ namespace pulsegate {
 
 /// Messages to `inbox/{user}` that arrive while the user has no session. They wait for the first
 /// device that logs in. An inbox is a session without a client and a client id, so it has the
-/// queue, the expiry and the place in the store of a session. The device borrows the waiting
-/// messages: messages that it has not acknowledged when its session ends go back. So an inbox does
-/// not end before its user's last session. Inboxes are charged to the senders of their messages. It
-/// belongs to the shard's thread.
+/// queue, the expiry and the place in the store of a session. The waiting messages are handed out
+/// to the device: messages that it has not acknowledged when its session ends go back. So an inbox
+/// does not end before its user's last session. Inboxes are charged to the senders of their
+/// messages. It belongs to the shard's thread.
 class Inboxes {
 public:
     Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender);
@@ -59,7 +59,7 @@ public:
     Session& open(User& user, Millis now);
 
     /// A device has logged in: it gets the waiting messages, before all later messages.
-    void lend(User& user, Millis now);
+    void hand_out(User& user, Millis now);
     /// Removes the messages with these ascending stamps from the user's inbox, because a device has
     /// them.
     void take_out(const User& user, const std::vector<std::uint64_t>& stamps);
@@ -67,8 +67,8 @@ public:
     void take_back(Session& session, Millis now);
     /// Restarts the inbox's expiry, as a new message does.
     void begin_anew(Session& inbox, Millis now);
-    /// The inbox of the user if it is no longer needed: it is empty, and no device has borrowed
-    /// messages from it. Otherwise null.
+    /// The inbox of the user if it is no longer needed: it is empty, and no device has messages
+    /// from it. Otherwise null.
     Session* done(const User& user) const;
 
     /// Ends the inbox of the user if it is needed no more.

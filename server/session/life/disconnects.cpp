@@ -48,7 +48,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     announcer_.departed(session, ended, now);
     User& user = session.user;
     if (!survives) sessions_.destroy(session);
-    inboxes_.lend(user, now);  // to another device
+    inboxes_.hand_out(user, now);  // to another device
     keeper_.end_inbox_if_done(user, now);
     if (!survives) return;
     if (drained)

@@ -33,9 +33,9 @@ bool Evictions::end_due(Millis now) {
     const auto due = [&](Session& session, SessionTable::Due what) {
         if (what == SessionTable::Due::goes) return keeper_.end_awaited(session, now);
         if (what == SessionTable::Due::will) return wills_.publish(session, now);
-        const bool is_lent =
+        const bool has_handed_out =
             session.is_inbox() && session.user.has_device() && !inboxes_.done(session.user);
-        if (is_lent) return inboxes_.begin_anew(session, now);
+        if (has_handed_out) return inboxes_.begin_anew(session, now);
         ++counters_.sessions_expired;
         keeper_.end_disconnected(session, "its session expiry has passed", now);
     };
@@ -79,7 +79,7 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
         evict_some(*user, eviction, evicted, now);
     }
     if (evicted.ended == 0) return evicted;
-    inboxes_.lend(*user, now);  // to another device
+    inboxes_.hand_out(*user, now);  // to another device
     keeper_.end_inbox_if_done(*user, now);
     return evicted;
 }

@@ -228,7 +228,7 @@ void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill
     events_.login(session, resumed);
     tell_history(session, HistoryKind::login, resumed ? "its session goes on" : "");
     announcer_.arrived(session, now);
-    inboxes_.lend(session.user, now);
+    inboxes_.hand_out(session.user, now);
 }
 
 void Logins::turn_away(Link& link, const Connect& connect, const AuthResult& result,

@@ -63,7 +63,7 @@ MessageRef message_of(const MessageRecord& record, Millis now) {
 DeliveryRecord delivery_record(const Delivery& delivery, Millis now, bool whole) {
     DeliveryRecord record{.qos = static_cast<std::uint8_t>(delivery.qos),
                           .retain = delivery.retain,
-                          .is_lent = delivery.lent,
+                          .is_from_inbox = delivery.from_inbox,
                           .owner = delivery.owner,
                           .identifiers = delivery.identifiers};
     if (delivery.share) record.share = *delivery.share;
@@ -76,21 +76,21 @@ Delivery delivery_of(const DeliveryRecord& record, Millis now) {
     Delivery delivery{.message = record.message ? message_of(*record.message, now) : MessageRef(),
                       .qos = static_cast<QoS>(record.qos),
                       .retain = record.retain,
-                      .lent = record.is_lent,
+                      .from_inbox = record.is_from_inbox,
                       .owner = record.owner,
                       .identifiers = record.identifiers};
     if (!record.share.empty()) delivery.share = std::make_shared<const std::string>(record.share);
     return delivery;
 }
 
-/// What the inbox has lent, and was not sent, is in the inbox again when the next process has read
+/// What is from the inbox, and was not sent, is in the inbox again when the next process has read
 /// the store.
 void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now) {
     for (const QueuedMessage& each : outbox.queue()) {
         if (record.is_stored && each.perhaps_sent)
             record.queue.push_back({.qos = 1, .perhaps_sent = true, .stamp = each.stamp});
-        const bool travels =
-            each.has_body() && !each.is_lent() && (!record.is_stored || each.owner_in(1) == 0);
+        const bool travels = each.has_body() && !each.is_from_inbox() &&
+                             (!record.is_stored || each.owner_in(1) == 0);
         if (!travels) continue;
         record.queue.push_back(delivery_record(each.delivery(0), now, true));
         record.queue.back().perhaps_sent = each.perhaps_sent;

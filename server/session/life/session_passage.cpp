@@ -145,7 +145,7 @@ bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) 
     if (!is_sound(record) || !authorization || (record.will && !will) || !line) return false;
     Session* const session = find_or_create(record);
     if (!session) return false;
-    // What is lent is in the inbox again, by what the store knows: it is the device's.
+    // What is from the inbox is in it again, by what the store knows: it is the device's.
     adopt_in_flight(*session, record, now);
     adopt_queue(*session, record, now);
     session->state.exchanges().adopt(sender_.queues().totals(),
@@ -202,7 +202,7 @@ void SessionPassage::attach(Session& session, const SessionRecord& record, Link&
 
 void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& record, Millis now) {
     std::vector<Outbox::Moved> moved;
-    std::vector<Stamp> lent;
+    std::vector<Stamp> from_inbox;
     for (const DeliveryRecord& each : record.in_flight) {
         moved.push_back({.delivery = delivery_of(each, now),
                          .packet_id = each.packet_id,
@@ -210,10 +210,10 @@ void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& reco
                          .waits = each.waits});
         if (each.age) moved.back().sent_at = std::max(as_of_clock(now) - *each.age, 1u);
         if (each.is_released) moved.back().delivery.owner = session.state.owner;
-        if (each.is_lent) lent.push_back(each.stamp);
+        if (each.is_from_inbox) from_inbox.push_back(each.stamp);
     }
-    std::ranges::sort(lent);
-    inboxes_.take_out(session.user, lent);
+    std::ranges::sort(from_inbox);
+    inboxes_.take_out(session.user, from_inbox);
     session.state.exchanges().adopt(sender_.queues().totals(), std::move(moved));
 }
 
@@ -235,7 +235,7 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
 
 void SessionPassage::finish(Millis now) {
     for (Session* const session : std::exchange(adopted_, {})) {
-        inboxes_.lend(session->user, now);
+        inboxes_.hand_out(session->user, now);
         if (session->state.exchanges().unsent() || session->replay)
             session->link->notify_when_drained();
     }

@@ -307,7 +307,7 @@ bool PacketSender::keeps_up(const Session& session) const {
 /// as another one. A device that had it from the inbox before would get it twice.
 bool PacketSender::awaits_store(const Session& session) const {
     const QueuedMessage* const next = session.state.exchanges().next_queued();
-    return next && next->is_lent() && receipts_.is_collected(next->stamp);
+    return next && next->is_from_inbox() && receipts_.is_collected(next->stamp);
 }
 
 void PacketSender::stored(Millis now) {
@@ -321,7 +321,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     while (keeps_up(session) && !awaits_store(session)) {
         auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
         if (!next) break;
-        if (next->delivery.lent) own(session, next->delivery, now);
+        if (next->delivery.from_inbox) own(session, next->delivery, now);
         if (!next->again) {
             note_sent(session, *next, now);
             note_later(session, *next);
@@ -348,12 +348,12 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     if (!outbox || outbox->queued() == 0) queues_.report_lost(session);
 }
 
-/// What the inbox has lent keeps its place in the store, but at QoS 2: the client's packet
+/// What is from the inbox keeps its place in the store, but at QoS 2: the client's packet
 /// identifier must be stored with the message.
 void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
     if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
     store_for(session.state.owner, delivery, PartSource(), now);
-    delivery.lent = delivery.owner != session.state.owner;
+    delivery.from_inbox = delivery.owner != session.state.owner;
 }
 
 // -- bodies --

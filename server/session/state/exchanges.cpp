@@ -100,9 +100,9 @@ Queue Exchanges::take_queue() {
     return taken;
 }
 
-Queue Exchanges::take_lent() {
+Queue Exchanges::take_from_inbox() {
     if (!flow_) return {};
-    auto taken = flow_->outbox.take_lent();
+    auto taken = flow_->outbox.take_from_inbox();
     forget_if_idle();
     return taken;
 }

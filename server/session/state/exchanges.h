@@ -72,7 +72,7 @@ public:
         return taken;
     }
     Queue take_queue();
-    Queue take_lent();
+    Queue take_from_inbox();
     template <class Wanted>
     std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
     template <class Store>

@@ -312,7 +312,7 @@ QueuedMessage Outbox::dequeue(Queue::iterator entry) {
     return message;
 }
 
-// -- what was lent --
+// -- what is from the inbox --
 
 Queue Outbox::take_queue() {
     shares_.reset();
@@ -321,28 +321,28 @@ Queue Outbox::take_queue() {
     return taken;
 }
 
-Queue Outbox::take_lent() {
+Queue Outbox::take_from_inbox() {
     shares_.reset();
     Queue taken;
     const auto goes_back = [](const Delivery& each) {
-        return each.lent && each.message;  // not after the PUBREC
+        return each.from_inbox && each.message;  // not after the PUBREC
     };
     for (const Delivery& delivery : take_sent_if(goes_back))
         taken.emplace_back(delivery, totals_.bodies);
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);
-        if (entry->is_lent()) taken.push_back(dequeue(entry));
+        if (entry->is_from_inbox()) taken.push_back(dequeue(entry));
         entry = next;
     }
     return taken;
 }
 
-bool Outbox::has_lent() const {
+bool Outbox::has_any_from_inbox() const {
     const auto in_flight = [](const InFlight& entry) {
-        return entry.delivery.lent && entry.delivery.message;
+        return entry.delivery.from_inbox && entry.delivery.message;
     };
     return std::ranges::any_of(interrupted_, in_flight) || std::ranges::any_of(sent_, in_flight) ||
-           std::ranges::any_of(queue_, &QueuedMessage::is_lent);
+           std::ranges::any_of(queue_, &QueuedMessage::is_from_inbox);
 }
 
 std::vector<Stamp> Outbox::stamps() const {

@@ -216,15 +216,16 @@ public:
 
     /// Removes all queued messages.
     Queue take_queue();
-    /// Removes borrowed messages, sent or not, in the order of sending.
-    Queue take_lent();
-    bool has_lent() const;
-    /// Calls `visit(const Delivery&)` for borrowed messages that were sent and not acknowledged.
+    /// Removes messages from the inbox, sent or not, in the order of sending.
+    Queue take_from_inbox();
+    bool has_any_from_inbox() const;
+    /// Calls `visit(const Delivery&)` for messages from the inbox that were sent and not
+    /// acknowledged.
     template <class Visit>
-    void for_each_lent_sent(Visit visit) const {
+    void for_each_sent_from_inbox(Visit visit) const {
         for (const List* list : {&interrupted_, &sent_})
             for (const InFlight& entry : *list)
-                if (entry.delivery.lent && entry.delivery.message) visit(entry.delivery);
+                if (entry.delivery.from_inbox && entry.delivery.message) visit(entry.delivery);
     }
     /// The stamps of all messages, sent or not, ascending; one for each copy.
     std::vector<Stamp> stamps() const;

@@ -79,14 +79,14 @@ QueuedMessage::QueuedMessage(const Delivery& waiting, QueuedBodies& bodies)
                  .is_exactly_once = waiting.qos == QoS::exactly_once,
                  .retain = waiting.retain,
                  .is_stored = waiting.owner != 0} {
-    if (waiting.identifiers.empty() && !waiting.share && !waiting.lent) {
+    if (waiting.identifiers.empty() && !waiting.share && !waiting.from_inbox) {
         body = bodies.share(waiting.message, is_stored);
         return;
     }
     body = QueuedBodySlot(waiting.message->expires);
     QueuedDelivery& details = make_details(waiting.owner);
     details.message = waiting.message;
-    details.lent = waiting.lent;
+    details.from_inbox = waiting.from_inbox;
     details.identifiers = waiting.identifiers;
     details.share = waiting.share;
 }
@@ -129,7 +129,7 @@ Delivery QueuedMessage::delivery(OwnerId owner) const {
                   .retain = retain,
                   .owner = owner_in(owner)};
     if (!has_details()) return made;
-    made.lent = details().lent;
+    made.from_inbox = details().from_inbox;
     made.identifiers = details().identifiers;
     made.share = details().share;
     return made;
@@ -143,13 +143,15 @@ void QueuedMessage::put_body(MessageRef message) {
 }
 
 void QueuedMessage::drop_body() {
-    if (has_details() && (is_lent() || !details().identifiers.empty()))
+    if (has_details() && (is_from_inbox() || !details().identifiers.empty()))
         body->message = nullptr;
     else
         body = QueuedBodySlot(expires());
 }
 
-void QueuedMessage::lend(bool lent, OwnerId inbox) { make_details(inbox).lent = lent; }
+void QueuedMessage::mark_from_inbox(bool from_inbox, OwnerId inbox) {
+    make_details(inbox).from_inbox = from_inbox;
+}
 
 /// They are for this message alone, and so is its body from now on.
 QueuedDelivery& QueuedMessage::make_details(OwnerId owner) {

@@ -44,7 +44,7 @@ struct QueuedDelivery : QueuedBody {
         : QueuedBody(std::move(message), expires, true), owner(owner) {}
 
     OwnerId owner;                             ///< that has the message in the store, or 0
-    bool lent = false;                         ///< see Delivery
+    bool from_inbox = false;                   ///< see Delivery
     std::vector<std::uint32_t> identifiers{};  ///< see Delivery
     std::shared_ptr<const std::string> share{};
 };
@@ -141,7 +141,7 @@ struct QueuedMessage : QueuedHead {
     /// When its Message Expiry Interval ends; 0: never.
     Millis expires() const { return body.expires(); }
     bool has_body() const { return body && body->message; }
-    bool is_lent() const { return has_details() && details().lent; }
+    bool is_from_inbox() const { return has_details() && details().from_inbox; }
     /// The body of a message of a shared subscription stays in memory, because another shard has
     /// stored the message, and the message may go back there.
     bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
@@ -152,8 +152,8 @@ struct QueuedMessage : QueuedHead {
 
     void put_body(MessageRef message);
     void drop_body();
-    /// The message belongs to the inbox, and is `lent` to a device.
-    void lend(bool lent, OwnerId inbox);
+    /// The message belongs to the inbox, and is in the queue of a device or of the inbox.
+    void mark_from_inbox(bool from_inbox, OwnerId inbox);
 
     QueuedBodySlot body{};  ///< none: the rest is in the store
 
