@@ -18,9 +18,9 @@
 #include "loadgen/lab/control_link.h"
 #include "loadgen/lab/frames.h"
 #include "loadgen/lab/interruption.h"
-#include "loadgen/lab/remote_door.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/work_order.h"
+#include "loadgen/lab/worker_listener.h"
 #include "loadgen/lab/worker_pool.h"
 #include "loadgen/net/address.h"
 #include "loadgen/scenario/parser.h"
@@ -130,7 +130,7 @@ TEST_CASE("frames are cut out of a stream, wherever its pieces end") {
     }
 }
 
-TEST_CASE("what is no frame, or too large for a stranger, breaks the stream") {
+TEST_CASE("what is no frame, or too large for an unknown caller, breaks the stream") {
     FrameReader reader(10);
     reader.add(as_bytes(std::string_view("\0\0\0\2X{}", 7)));
     CHECK_FALSE(reader.next());
@@ -138,10 +138,10 @@ TEST_CASE("what is no frame, or too large for a stranger, breaks the stream") {
 
     std::string stream;
     append_frame(stream, FrameKind::token, "12345678901");
-    FrameReader stranger(10);
-    stranger.add(as_bytes(stream));
-    CHECK_FALSE(stranger.next());
-    CHECK(stranger.broken());
+    FrameReader limited(10);
+    limited.add(as_bytes(stream));
+    CHECK_FALSE(limited.next());
+    CHECK(limited.broken());
     CHECK_FALSE(receiver_of("abc"));
 }
 
@@ -181,14 +181,14 @@ TEST_CASE("a token is the same or it is not") {
 
 TEST_CASE("who shows the wrong token is told so and sent away, and the others are let in") {
     Interruption interruption;
-    RemoteDoor door({"127.0.0.1", 0, "0123456789abcdef", 1});
+    WorkerListener listener({"127.0.0.1", 0, "0123456789abcdef", 1});
     std::string refused, welcome;
     std::thread workers([&] {
-        refused = knock(door.port(), "0123456789abcdeX");
-        welcome = knock(door.port(), "0123456789abcdef");
+        refused = knock(listener.port(), "0123456789abcdeX");
+        welcome = knock(listener.port(), "0123456789abcdef");
     });
     {
-        const auto arrival = door.next(interruption);
+        const auto arrival = listener.next(interruption);
         CHECK(arrival.address == "127.0.0.1");
         CHECK(std::chrono::abs(arrival.clock.offset()) < 10ms);  // it is this machine's
         CHECK(std::chrono::abs(arrival.clock.offset()) <= arrival.clock.error());
@@ -198,10 +198,10 @@ TEST_CASE("who shows the wrong token is told so and sent away, and the others ar
     CHECK(welcome == R"({"type":"time"})");
 }
 
-TEST_CASE("strangers who keep silent don't keep a worker out") {
+TEST_CASE("callers that keep silent don't keep a worker out") {
     Interruption interruption;
-    RemoteDoor door({"127.0.0.1", 0, "0123456789abcdef", 1});
-    const auto address = resolve("127.0.0.1", door.port()).at(0);
+    WorkerListener listener({"127.0.0.1", 0, "0123456789abcdef", 1});
+    const auto address = resolve("127.0.0.1", listener.port()).at(0);
     std::string welcome;
     std::thread workers([&] {
         std::vector<Descriptor> silent;
@@ -209,11 +209,11 @@ TEST_CASE("strangers who keep silent don't keep a worker out") {
             silent.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
             if (::connect(silent.back().get(), address.get(), address.size()) != 0) return;
         }
-        welcome = knock(door.port(), "0123456789abcdef");
+        welcome = knock(listener.port(), "0123456789abcdef");
     });
     const Time begun = Clock::now();
     {
-        const auto arrival = door.next(interruption);
+        const auto arrival = listener.next(interruption);
         CHECK(Clock::now() - begun < 8s);  // their patience is 10 s
     }
     workers.join();

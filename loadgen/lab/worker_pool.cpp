@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "loadgen/lab/remote_door.h"
+#include "loadgen/lab/worker_listener.h"
 
 namespace pulsegate::load {
 
@@ -24,13 +24,13 @@ WorkerPool WorkerPool::of_remote(const RemoteWorkers& remote, Interruption& inte
                                  const std::function<void(const std::string&)>& say) {
     WorkerPool pool;
     pool.remote_ = true;
-    RemoteDoor door(remote);
+    WorkerListener listener(remote);
     say(
         fmt::format("waiting for {} worker{} at port {}; on their machines: pulsegate-loadgen "
                     "--worker --coordinator HOST:{} --token-file FILE",
-                    remote.count, remote.count == 1 ? "" : "s", door.port(), door.port()));
+                    remote.count, remote.count == 1 ? "" : "s", listener.port(), listener.port()));
     while (pool.members_.size() < remote.count) {
-        auto arrived = door.next(interruption);
+        auto arrived = listener.next(interruption);
         pool.members_.push_back(
             {std::nullopt, std::move(arrived.link),
              fmt::format("worker {} ({})", pool.members_.size(), arrived.address),

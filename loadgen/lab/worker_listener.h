@@ -12,9 +12,9 @@ namespace pulsegate::load {
 
 struct RemoteWorkers;
 
-/// Accepts workers on other machines that show the token. A peer without the token can use only
+/// Accepts workers on other machines that show the token. A caller without the token can use only
 /// little memory, and not for long.
-class RemoteDoor {
+class WorkerListener {
 public:
     struct Arrival {
         ControlLink link;
@@ -23,7 +23,7 @@ public:
     };
 
     /// Throws `std::runtime_error` if it can't listen on the port.
-    explicit RemoteDoor(const RemoteWorkers& remote);
+    explicit WorkerListener(const RemoteWorkers& remote);
 
     std::uint16_t port() const { return port_; }
 
@@ -32,7 +32,7 @@ public:
     Arrival next(Interruption& interruption);
 
 private:
-    struct Stranger {
+    struct Caller {
         ControlLink link;
         std::string address;
         Time since;
@@ -44,15 +44,15 @@ private:
 
     bool has_room() const;
     void make_room();
-    void let_in_strangers();
-    bool hear(Stranger& stranger);
-    bool hear_frame(Stranger& stranger, const Frame& frame);
-    void ask_time(Stranger& stranger);
+    void accept_some();
+    bool hear(Caller& caller);
+    bool hear_frame(Caller& caller, const Frame& frame);
+    void ask_time(Caller& caller);
 
     const std::string token_;
     Descriptor listener_;
     std::uint16_t port_ = 0;
-    std::list<Stranger> strangers_;
+    std::list<Caller> connected_;
 };
 
 }  // namespace pulsegate::load

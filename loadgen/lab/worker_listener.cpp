@@ -1,4 +1,4 @@
-#include "loadgen/lab/remote_door.h"
+#include "loadgen/lab/worker_listener.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -27,10 +27,10 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration patience_of_all = 600s;
-constexpr Duration patience_of_stranger = 10s;
-constexpr std::size_t most_strangers = 64;
+constexpr Duration patience_of_unknown = 10s;
+constexpr std::size_t most_connected = 64;
 constexpr std::size_t most_at_once = 16;
-constexpr std::uint32_t largest_of_stranger = 256;
+constexpr std::uint32_t largest_of_unknown = 256;
 constexpr int exchanges_of_clocks = 20;
 
 Descriptor listening(const SocketAddress& address) {
@@ -55,51 +55,50 @@ std::uint16_t port_of(const Descriptor& listener) {
 
 }  // namespace
 
-RemoteDoor::RemoteDoor(const RemoteWorkers& remote) : token_(remote.token) {
+WorkerListener::WorkerListener(const RemoteWorkers& remote) : token_(remote.token) {
     const auto host = remote.host.empty() ? std::string("0.0.0.0") : remote.host;
     listener_ = listening(resolve(host, remote.port).at(0));
     port_ = port_of(listener_);
 }
 
-RemoteDoor::Arrival RemoteDoor::next(Interruption& interruption) {
+WorkerListener::Arrival WorkerListener::next(Interruption& interruption) {
     const Time enough = Clock::now() + patience_of_all;
     while (Clock::now() < enough) {
         std::vector<pollfd> polled{{interruption.fd(), POLLIN, 0}};
         if (has_room()) polled.push_back({listener_.get(), POLLIN, 0});
-        for (const Stranger& stranger : strangers_)
-            polled.push_back({stranger.link.fd(), POLLIN, 0});
+        for (const Caller& caller : connected_) polled.push_back({caller.link.fd(), POLLIN, 0});
         ::poll(polled.data(), polled.size(), 100);
         if (interruption.take()) throw Interrupted("interrupted before all workers had come");
-        for (auto each = strangers_.begin(); each != strangers_.end();) {
+        for (auto each = connected_.begin(); each != connected_.end();) {
             if (!hear(*each)) {
-                each = strangers_.erase(each);
+                each = connected_.erase(each);
             } else if (each->asked > exchanges_of_clocks) {
                 Arrival arrival{std::move(each->link), each->address, each->clock};
                 arrival.link.allow(largest_frame);
-                strangers_.erase(each);
+                connected_.erase(each);
                 return arrival;
             } else {
                 ++each;
             }
         }
-        let_in_strangers();
+        accept_some();
     }
     throw std::runtime_error(
         fmt::format("--coordinator-listen: no worker came within {}", show(patience_of_all)));
 }
 
-bool RemoteDoor::has_room() const {
-    return strangers_.size() < most_strangers || !std::ranges::all_of(strangers_, &Stranger::known);
+bool WorkerListener::has_room() const {
+    return connected_.size() < most_connected || !std::ranges::all_of(connected_, &Caller::known);
 }
 
 /// Who has been silent for longest goes first.
-void RemoteDoor::make_room() {
-    if (strangers_.size() < most_strangers) return;
-    strangers_.erase(std::ranges::find(strangers_, false, &Stranger::known));
+void WorkerListener::make_room() {
+    if (connected_.size() < most_connected) return;
+    connected_.erase(std::ranges::find(connected_, false, &Caller::known));
 }
 
 // Few at once, so that each of them is heard before the next ones can push it out.
-void RemoteDoor::let_in_strangers() {
+void WorkerListener::accept_some() {
     for (std::size_t count = 0; count < most_at_once && has_room(); ++count) {
         sockaddr_storage address{};
         socklen_t size = sizeof(address);
@@ -111,46 +110,46 @@ void RemoteDoor::let_in_strangers() {
         ::setsockopt(socket.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         const SocketAddress from(reinterpret_cast<const sockaddr*>(&address), size);
         make_room();
-        strangers_.push_back(
-            {ControlLink(std::move(socket), largest_of_stranger), from.text(), Clock::now()});
+        connected_.push_back(
+            {ControlLink(std::move(socket), largest_of_unknown), from.text(), Clock::now()});
     }
 }
 
 /// False: it goes.
-bool RemoteDoor::hear(Stranger& stranger) {
-    const bool alive = stranger.link.move();
-    while (const auto frame = stranger.link.next())
-        if (!hear_frame(stranger, *frame)) return false;
-    return alive && Clock::now() - stranger.since < patience_of_stranger;
+bool WorkerListener::hear(Caller& caller) {
+    const bool alive = caller.link.move();
+    while (const auto frame = caller.link.next())
+        if (!hear_frame(caller, *frame)) return false;
+    return alive && Clock::now() - caller.since < patience_of_unknown;
 }
 
-bool RemoteDoor::hear_frame(Stranger& stranger, const Frame& frame) try {
-    if (!stranger.known) {
-        stranger.known = frame.kind == FrameKind::token && same_token(frame.body, token_);
-        if (stranger.known)
-            ask_time(stranger);
+bool WorkerListener::hear_frame(Caller& caller, const Frame& frame) try {
+    if (!caller.known) {
+        caller.known = frame.kind == FrameKind::token && same_token(frame.body, token_);
+        if (caller.known)
+            ask_time(caller);
         else
-            stranger.link.send(FrameKind::json,
-                               json::serialize(json::object{{"type", "refused"},
-                                                            {"text",
-                                                             "the token is not the same as "
-                                                             "the coordinator's"}}));
-        return stranger.known;
+            caller.link.send(FrameKind::json,
+                             json::serialize(json::object{{"type", "refused"},
+                                                          {"text",
+                                                           "the token is not the same as "
+                                                           "the coordinator's"}}));
+        return caller.known;
     }
     const auto message = json::parse(frame.body).as_object();
     if (message.at("type").as_string() != "time") return false;
     const Time theirs{Duration(message.at("now").to_number<std::int64_t>())};
-    stranger.clock.add(stranger.asked_at, theirs, Clock::now());
-    ask_time(stranger);
+    caller.clock.add(caller.asked_at, theirs, Clock::now());
+    ask_time(caller);
     return true;
 } catch (const std::exception&) {
     return false;
 }
 
-void RemoteDoor::ask_time(Stranger& stranger) {
-    if (++stranger.asked > exchanges_of_clocks) return;
-    stranger.asked_at = Clock::now();
-    stranger.link.send(FrameKind::json, R"({"type":"time"})");
+void WorkerListener::ask_time(Caller& caller) {
+    if (++caller.asked > exchanges_of_clocks) return;
+    caller.asked_at = Clock::now();
+    caller.link.send(FrameKind::json, R"({"type":"time"})");
 }
 
 }  // namespace pulsegate::load
