@@ -298,7 +298,7 @@ TEST_CASE("who comes back to a session that ends soon, and is refused, keeps ses
     of.brokers.settle();
     CHECK(again.take().starts_with(hex(wire("20"))));
     REQUIRE(of.session());
-    CHECK(of.session()->is_greeted());
+    CHECK(of.session()->has_connack());
     CHECK_FALSE(of.session()->state.will());  // the new CONNECT has none
     REQUIRE(of.brokers->recorded.size() == 1);
     CHECK(of.brokers->recorded[0].online);

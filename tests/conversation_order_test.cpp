@@ -62,11 +62,11 @@ public:
     const std::string& name() const { return terms_.name; }
     bool is_connected() const { return link_ && link_->session && !link_->ending; }
     /// Does it know so by a CONNACK?
-    bool is_here() const { return is_connected() && is_greeted_; }
+    bool is_here() const { return is_connected() && has_connack_; }
 
     void connect() {
         note("connects");
-        is_greeted_ = false;
+        has_connack_ = false;
         link_ = &links_.emplace_back(home_);
         brokers_->adopt(*link_);
         const std::string expiry = terms_.keeps_session ? "11 w86400 " : "";
@@ -95,7 +95,7 @@ public:
             const auto decoded = decode(packet, Version::v5_0, Sender::server);
             REQUIRE(std::holds_alternative<Packet>(decoded));
             const auto& received = std::get<Packet>(decoded);
-            is_greeted_ |= std::holds_alternative<Connack>(received);
+            has_connack_ |= std::holds_alternative<Connack>(received);
             receive(received);
         }
         return !bytes.empty();
@@ -120,7 +120,7 @@ private:
     const unsigned home_;
     std::list<KeptLink> links_;
     KeptLink* link_ = nullptr;
-    bool is_greeted_ = false;
+    bool has_connack_ = false;
 };
 
 std::string id_of(std::uint16_t packet_id) { return " k" + std::to_string(packet_id); }

@@ -258,7 +258,7 @@ TEST_CASE("the session that has been away for longest ends first, dormant or not
     leave("a", "w/+");  // which is not packed
     leave("b", "x");
     leave("c", "y");
-    REQUIRE(broker.logins().find("b", "b"));  // and wakes
+    REQUIRE(broker.logins().find("b", "b"));  // and is unpacked
     leave("d", "z");
     CHECK(dormant(brokers) == 3);
     CHECK_FALSE(broker.admin().presence().find("a")->has_device());
@@ -315,7 +315,7 @@ TEST_CASE("other shards send what a dormant session has subscribed to") {
     CHECK_FALSE(brokers->interest(0).wants(std::string_view("x")));
 }
 
-TEST_CASE("whoever asks for the presence of a dormant user wakes nobody") {
+TEST_CASE("asking for the presence of a dormant user unpacks nobody") {
     DurableCluster brokers(1, packing());
     PlainClient client(brokers, "client", "ann");
     leave_session(brokers, client, "x");

@@ -35,9 +35,9 @@ struct ClientsFound {
     std::optional<ClientPosition> next{};  ///< nothing: there are no more on this shard
 };
 
-/// Visits the clients of one shard, a limited number in each turn, and wakes no packed user. A
-/// client that does not change while the pages are read is on one of them. If its user comes or
-/// goes meanwhile, the client may be on two pages.
+/// Visits the clients of one shard, a limited number in each turn, and unpacks no user. A client
+/// that does not change while the pages are read is on one of them. If its user comes or goes
+/// meanwhile, the client may be on two pages.
 class ClientSearch {
 public:
     /// Limits of one turn of the shard.

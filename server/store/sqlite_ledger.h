@@ -32,8 +32,7 @@ namespace pulsegate {
 
 /// The ledger in a folder or in memory: one SQLite database, and one thread, which alone uses it.
 /// Requests that arrive during a commit form the next commit. README.md says what is promised. It
-/// joins the parts of the store, and has the thread's state about a failing disk, so it has many
-/// members.
+/// joins the parts of the store, and has the thread's state about a failing disk.
 class SqliteLedger : public Ledger {
 public:
     struct Options {

@@ -55,7 +55,7 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
     clean |= has_discarded_;
     has_discarded_ = clean;
     clean_ = clean;
-    is_greeted_ = false;
+    has_connack_ = false;
     if (clean) discard_session();
     // In 3.1.1 a clean session ends with its connection.
     keeps_session_ = terms_.keeps_session && !(clean && terms_.version == Version::v3_1_1);
@@ -298,7 +298,7 @@ void DurableClient::read(const Connack& connack) {
     log_(fmt::format("  {}: CONNACK, {}", terms_.name,
                      connack.session_present ? "the session is present" : "a new session"));
     model_.connected(terms_.name, terms_.user, clean_, keeps_session_, connack.session_present);
-    is_greeted_ = true;
+    has_connack_ = true;
     has_discarded_ = false;
     will_ = asked_will_;
     will_is_certain_ = false;

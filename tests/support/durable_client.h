@@ -57,7 +57,7 @@ public:
     std::optional<SessionRecord> describe(Millis now) const;
     void pass(BrokerCluster& cluster, const SessionRecord& record);
     /// Has it got a CONNACK, and is the connection there still?
-    bool is_here() const { return is_greeted_ && link_ && link_->session && !link_->ending; }
+    bool is_here() const { return has_connack_ && link_ && link_->session && !link_->ending; }
     bool has_been_here() const { return cluster_; }
 
     // -- requests, while it is here
@@ -127,7 +127,7 @@ private:
     std::vector<std::unique_ptr<KeptLink>> links_;  ///< earlier ones
     bool clean_ = false;
     bool has_discarded_ = false;  ///< its session; the gateway may not have (MQTT 5.0, 3.2.2.1.1)
-    bool is_greeted_ = false;
+    bool has_connack_ = false;
     bool keeps_session_ = false;        ///< the present one
     std::optional<Number> asked_will_;  ///< of the CONNECT
     std::optional<Number> will_;

@@ -23,20 +23,21 @@ DormantSessions::DormantSessions(const ShardContext& context, const Tables& tabl
       receipts_(context.receipts),
       away_for_(static_cast<Tick>(context.settings.dormant_after / 1000)),
       look_ahead_(2 * away_for_) {
-    presence_.wake_by(
-        [this](PresenceEntry& entry) -> User& { return wake(static_cast<DormantRecord&>(entry)); });
+    presence_.unpack_by([this](PresenceEntry& entry) -> User& {
+        return unpack(static_cast<DormantRecord&>(entry));
+    });
 }
 
-// -- to wake --
+// -- to unpack --
 
-User& DormantSessions::wake(DormantRecord& record) {
+User& DormantSessions::unpack(DormantRecord& record) {
     thread_.assert_here();
     leave(record);
     User& user = *new User(record.user());  // presence owns it
     presence_.replace(record, user);
     Session& session = sessions_.find_or_create(user, std::string(record.client()), 0);
     user.devices.push_back(session);
-    unpack(record, session, waiting_);
+    pulsegate::unpack(record, session, waiting_);
     if (const auto filter = record.filter(); !filter.empty()) {
         session.state.subscribe(router_, session, filter, options_of(record.options),
                                 record.identifier);
@@ -50,7 +51,7 @@ User& DormantSessions::wake(DormantRecord& record) {
 
 Session& DormantSessions::session_of(Absence& absence) {
     if (!absence.is_dormant) return static_cast<SessionExpiry&>(absence).session;
-    User& user = wake(static_cast<DormantRecord&>(absence));
+    User& user = unpack(static_cast<DormantRecord&>(absence));
     return static_cast<Session&>(user.devices.front());
 }
 
@@ -88,7 +89,7 @@ void DormantSessions::look_at(PresenceEntry& entry, Tick now, bool may_pack) {
         return;
     }
     auto& record = static_cast<DormantRecord&>(entry);
-    if (record.ends <= sweep_->until) wake(record);
+    if (record.ends <= sweep_->until) unpack(record);
 }
 
 void DormantSessions::pack_if_idle(User& user, Tick now) {

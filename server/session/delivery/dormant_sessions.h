@@ -34,17 +34,17 @@ public:
     DormantSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
                     PacketSender& sender);
 
-    /// Wakes the sessions that have subscribed to the topic.
+    /// Unpacks the sessions that have subscribed to the topic.
     void wake_subscriber(std::string_view topic) {
         if (by_filter_.empty()) return;
         const auto found = by_filter_.find(topic);
-        if (found != by_filter_.end()) wake(**found);
+        if (found != by_filter_.end()) unpack(**found);
     }
     Session& session_of(Absence& absence);
 
-    /// Call it once a second: looks at the next sixtieth of all users, and packs and wakes some of
-    /// them. Users with sessions that end now are awake afterwards. `may_pack`: no message is being
-    /// delivered to disconnected sessions.
+    /// Call it once a second: looks at the next sixtieth of all users, and packs and unpacks some
+    /// of them. Users with sessions that end now are unpacked afterwards. `may_pack`: no message is
+    /// being delivered to disconnected sessions.
     void sweep(Tick now, bool may_pack);
     /// Packs all that can be packed.
     void pack_all(Tick now);
@@ -79,7 +79,7 @@ private:
         }
     };
 
-    User& wake(DormantRecord& record);
+    User& unpack(DormantRecord& record);
     void look_at(PresenceEntry& entry, Tick now, bool may_pack);
     void pack_if_idle(User& user, Tick now);
     bool may_pack(const Session& session, Tick now) const;
@@ -105,7 +105,7 @@ private:
     /// One pass over all users.
     struct Sweep {
         PresencePosition done{};
-        PresencePosition end{};  ///< users who changed later were awake in between
+        PresencePosition end{};  ///< users who changed later were unpacked in between
         Tick until = 0;          ///< users whose sessions end by then are woken
     };
     std::optional<Sweep> sweep_;

@@ -98,7 +98,7 @@ void FanOut::judge_retained(Message& message, Millis now) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
-    ++visited_;  // a message is work even if it interests nobody, or senders could keep us here
+    ++work_;  // a message is work even if it interests nobody, or senders could keep us here
     const Interest::Topic topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;
@@ -165,7 +165,7 @@ void FanOut::go_on(Millis now) {
                 delivery.message = message;
                 encoder.emplace(settings_, *message, now);
             }
-            ++visited_;
+            ++work_;
             PartSource parts(part);
             deliver(recipient, delivery, *encoder, parts, now);
         },
@@ -222,7 +222,7 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
         // that brings stays when its membership ends.
         if (since && audience.is_closed() && RoomLogs::is_behind(session, *since, message)) return;
         const bool is_own = user == &session.user || since;
-        if (is_own) session.served = true;
+        if (is_own) session.is_reached = true;
         visit(Recipient{&session, std::min(message.qos, is_own ? settings_.max_qos : match.qos),
                         message.retain && match.retain_as_published, match.identifiers});
     });
@@ -245,7 +245,7 @@ template <class Visit>
 FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stamp* since,
                                  const Message& message, const Session* except, Millis now,
                                  Visit& visit) {
-    ++visited_;
+    ++work_;
     const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
     if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
     if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};
@@ -262,12 +262,12 @@ std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Messag
                                     const Session* except, Visit& visit) {
     std::uint32_t behind = 0;
     for (Device& device : user.devices) {
-        ++visited_;
+        ++work_;
         auto& session = static_cast<Session&>(device);
         if (session.is_inbox()) continue;
-        const bool served = session.served;
-        session.served = false;
-        if (served || &session == except) continue;
+        const bool was_reached = session.is_reached;
+        session.is_reached = false;
+        if (was_reached || &session == except) continue;
         if (since && RoomLogs::is_behind(session, *since, message))
             ++behind;
         else
@@ -306,7 +306,7 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
     for (auto next = members.upper_bound(after); next != members.end(); ++next) {
         const auto& [name, since] = *next;
         if (left-- == 0) return std::prev(next)->first;
-        ++visited_;
+        ++work_;
         User* const user = presence_.find(name);
         if (user && user->here > 0) continue;
         if (!events_.may_tell_waiting(message, now)) {
@@ -335,7 +335,7 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Part
     drop_expired(*user, now);
     std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
     for (const Device& device : user->devices) {
-        ++visited_;
+        ++work_;
         const auto& session = static_cast<const Session&>(device);
         waiting = std::max(waiting, session.state.exchanges().waiting());
     }

@@ -28,9 +28,8 @@ namespace pulsegate {
 
 /// Delivers messages: it routes each message to the shards that need it. On each of them, it
 /// delivers the message to the subscribed sessions, to the devices of the user whose inbox it is
-/// for, and to one member of each shared subscription. It has many members because a message
-/// touches nearly every part of a shard. It owns undelivered messages; it belongs to the shard's
-/// thread.
+/// for, and to one member of each shared subscription. It owns undelivered messages; it belongs to
+/// the shard's thread.
 class FanOut {
 public:
     FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery);
@@ -63,7 +62,7 @@ public:
 
     /// The measure of a turn's work, since the start: routed messages, users and devices visited
     /// for inboxes and rooms, and recipients that had to wait for a later turn.
-    std::uint64_t work() const { return visited_; }
+    std::uint64_t work() const { return work_; }
 
 private:
     void judge_retained(Message& message, Millis now);
@@ -124,7 +123,7 @@ private:
     Counters& counters_;
     BrokerHost& host_;
     UnfinishedDeliveries unfinished_;
-    std::uint64_t visited_ = 0;
+    std::uint64_t work_ = 0;
 };
 
 }  // namespace pulsegate

@@ -55,7 +55,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         sessions_.await(session, now + ended.limit);
     else
         sessions_.start_expiry(session, now);
-    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.draw_place() : 0;
+    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.place_now() : 0;
     session.expiry_timer->place = place;
     if (stops) return leave_to_next_start(session);
     if (session.state.owner != 0)
@@ -95,7 +95,7 @@ void Disconnects::leave_to_next_start(const Session& session) {
 void Disconnects::announce_shutdown(Millis now) {
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
-    std::vector<Session*> connected;  // those who watch them may wake
+    std::vector<Session*> connected;  // those who watch them may be unpacked
     sessions_.for_each([&](Session& session) {
         if (session.link) connected.push_back(&session);
     });

@@ -24,7 +24,7 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
 bool ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until, Millis now) {
     if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
         return true;
-    return drop(presence_.awake(entry), work_until, now);
+    return drop(presence_.unpacked(entry), work_until, now);
 }
 
 std::optional<PresencePosition> ExpiredMessages::drop_some(PresencePosition after, std::size_t most,

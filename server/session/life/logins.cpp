@@ -168,9 +168,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool waits = keeper_.is_end_uncommitted(user.name, session.client) ||
                        (must_be_noted && session.state.owner != 0);
     if (waits)
-        greet_when_stored(session, connect, std::move(connack), resumed, std::move(will));
+        send_connack_when_stored(session, connect, std::move(connack), resumed, std::move(will));
     else
-        answers_.greet(session, std::move(connack), 0, {});
+        answers_.send_connack(session, std::move(connack), 0, {});
     if (resumed) keeper_.resume(session, now);
     if (!waits) accepted(session, resumed, std::move(will), now);
 }
@@ -368,8 +368,8 @@ void Logins::attach(Session& session, Link& link, const ConnectAgreement& agreem
 /// while the disk says that the client of a session that it has resumed is away, if the next start
 /// might end it because of that, or take a queue for unsent that was sent. Until
 /// then the login is not accepted, and nobody is told of it.
-void Logins::greet_when_stored(Session& session, const Connect& connect, Buffer connack,
-                               bool resumed, std::unique_ptr<StoredWill> will) {
+void Logins::send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
+                                      bool resumed, std::unique_ptr<StoredWill> will) {
     PendingReceipt receipt(receipts_);
     journal_.await(receipt.part());
     const ReceiptId id = receipt.close();
@@ -387,9 +387,9 @@ void Logins::greet_when_stored(Session& session, const Connect& connect, Buffer 
     // It can be thrown out meanwhile, and is sent what comes now behind its CONNACK.
     session.unlink();
     session.user.devices.push_front(session);
-    answers_.greet(session, std::move(connack), id,
-                   refusing_connack(connect.version, Reason::server_unavailable, not_stored,
-                                    session.terms.max_packet_size));
+    answers_.send_connack(session, std::move(connack), id,
+                          refusing_connack(connect.version, Reason::server_unavailable, not_stored,
+                                           session.terms.max_packet_size));
 }
 
 /// A session that outlives its connection outlives the process, too.

@@ -48,8 +48,7 @@ struct Tables;
 struct User;
 
 /// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
-/// its session. It has many members because a login touches nearly every part of a shard. It owns
-/// nothing; it belongs to the shard's thread.
+/// its session. It owns nothing; it belongs to the shard's thread.
 ///
 /// The header knows these parts by name only: it is what the way to a login sees of a shard's
 /// sessions.
@@ -106,8 +105,8 @@ private:
     void detach(Session& session);
     void begin(Session& session, bool resumed, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
-    void greet_when_stored(Session& session, const Connect& connect, Buffer connack, bool resumed,
-                           std::unique_ptr<StoredWill> will);
+    void send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
+                                  bool resumed, std::unique_ptr<StoredWill> will);
     void accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will, Millis now);
     void set_expiry(Session& session, std::uint32_t expiry);
 

@@ -199,7 +199,7 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
     note_sent_before(session.state.owner, sent_before);
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
-    if (was_here) draw_place(session, stored);
+    if (was_here) note_place(session, stored);
     const auto left = time_left(stored, session.state.expiry());
     if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
     sessions_.start_expiry(session, now - (longest - left));
@@ -210,7 +210,7 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
 /// For the next start its time has not begun, either.
 void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until) {
     note_sent_before(session.state.owner, sent_before);
-    draw_place(session, stored);
+    note_place(session, stored);
     journal_.add_lazily(PutAbsence{.owner = session.state.owner, .place = stored.place});
     sessions_.await(session, until);
     session.expiry_timer->place = stored.place;
@@ -218,9 +218,9 @@ void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_befor
 }
 
 /// A polite stop has stored the place.
-void Restore::draw_place(const Session& session, PutAbsence& absence) {
+void Restore::note_place(const Session& session, PutAbsence& absence) {
     if (absence.place == 0 && rooms_.has_rooms(session.user.name))
-        absence.place = rooms_.draw_place();
+        absence.place = rooms_.place_now();
 }
 
 /// The latest message says when it came, or later if the clock was put back since. What else begins

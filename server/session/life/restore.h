@@ -141,7 +141,7 @@ public:
 private:
     static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
     void note_sent_before(OwnerId owner, SentBefore sent_before);
-    void draw_place(const Session& session, PutAbsence& absence);
+    void note_place(const Session& session, PutAbsence& absence);
 
     const BrokerSettings& settings_;
     SessionTable& sessions_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Stamp everything = std::numeric_limits<Stamp>::max();
 
-/// Of a device that is away. One whose place is not drawn yet is going just now.
+/// Of a device that is away. One whose place is not noted yet is going just now.
 Stamp place_of_device(const Session& session) {
     return session.expiry_timer ? session.expiry_timer->place : everything;
 }

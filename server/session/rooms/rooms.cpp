@@ -192,7 +192,7 @@ bool Rooms::is_room(std::string_view topic) {
 
 // -- places --
 
-Stamp Rooms::draw_place() {
+Stamp Rooms::place_now() {
     places_unit_ = journal_.unit();
     return latest_place_ = next_stamp();
 }
@@ -210,7 +210,7 @@ void Rooms::device_came(std::string_view user) {
 
 void Rooms::last_device_went(std::string_view user) {
     thread_.assert_here();
-    if (has_rooms(user)) put_away(user, draw_place());
+    if (has_rooms(user)) put_away(user, place_now());
 }
 
 /// Units are applied in their order: what is stored later finds it in the store.
@@ -231,7 +231,7 @@ void Rooms::restore(const PutAway& stored) {
         if (stored.place != 0) put_away(stored.user, 0);
         return;
     }
-    if (stored.place == 0) return put_away(stored.user, draw_place());
+    if (stored.place == 0) return put_away(stored.user, place_now());
     found->second.away = stored.place;
     latest_place_ = std::max(latest_place_, stored.place);
 }

@@ -31,9 +31,6 @@ namespace pulsegate {
 /// A room exists as long as it has members. Its key is its topic. The **watchers** of a user are
 /// kept in the same way, with the topic of the user's presence as their key: with `presence-for =
 /// watchers`, only they and the user may read it. The shard owns it, and uses it on its thread.
-///
-/// It has many methods because subscribers, messages, the API, devices and the start use the same
-/// two tables in different ways.
 class Rooms {
 public:
     /// Members, with the stamp since which they are members.
@@ -127,8 +124,8 @@ public:
 
     /// The place of a user who loses the last device now, or of a device that loses its connection
     /// now.
-    Stamp draw_place();
-    /// No place that was drawn here and no membership is later than this.
+    Stamp place_now();
+    /// No place that was noted here and no membership is later than this.
     Stamp latest_place() const { return latest_place_; }
     /// This turn stores a change of a place.
     void place_changes() { places_unit_ = journal_.unit(); }

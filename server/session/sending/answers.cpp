@@ -20,7 +20,7 @@ void go_on_after_connack(Link& link) {
 
 }  // namespace
 
-void Answers::greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
+void Answers::send_connack(Session& session, Buffer connack, ReceiptId receipt, Buffer refused) {
     session.awaits_connack = receipt != 0;
     hold(session, receipt, std::move(connack), std::move(refused));
 }

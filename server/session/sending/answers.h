@@ -31,7 +31,7 @@ public:
 
     /// Sends the CONNACK when its receipt is settled, and all other packets to the client after it.
     /// If the store refuses, the client gets `refused` instead, and its connection ends.
-    void greet(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
+    void send_connack(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
 
     /// Sends an answer when its receipt is settled. If the store refuses, the client gets `refused`
     /// instead, or is disconnected. `message_bytes` is the size of the client's message that is

@@ -35,12 +35,12 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     Exchanges& exchanges = session.state.exchanges();
     if (delivery.qos == QoS::at_most_once) {
         const bool has_room = exchanges.held_message_bytes() < settings_.output_budget;
-        const bool is_sent = session.is_greeted() && has_room &&
+        const bool is_sent = session.has_connack() && has_room &&
                              send_publish(session, delivery, 0, SentBefore::no, encoder, now);
         return is_sent ? Fate::sent : told(session, delivery, Fate::dropped);
     }
     const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
-    if (!session.is_greeted() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
+    if (!session.has_connack() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
         return told(session, delivery, wait(session, delivery, now, parts));
     auto& sent = exchanges.send(queues_.totals(), delivery);
     if (session.state.owner != 0) store_or_wait(session, sent, parts, now);
@@ -185,7 +185,7 @@ void PacketSender::store_for(OwnerId owner, Delivery& delivery, PartSource parts
         if (part->is_for_another_shard()) journal_.flush();
         part->collect(std::move(receiver));
         // Another shard stores it, and must not do so before the owner is stored, nor before the
-        // store knows that its client is back: see Logins::greet.
+        // store knows that its client is back: see Logins::send_connack_when_stored.
         if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_retries(part);
     } else {
         journal_.put(delivery.message, std::move(receiver), part, now);
@@ -296,7 +296,7 @@ void PacketSender::expire(OwnerId owner, Stamp stamp) {
 }
 
 bool PacketSender::keeps_up(const Session& session) const {
-    if (!session.is_greeted()) return false;
+    if (!session.has_connack()) return false;
     const Exchanges& exchanges = session.state.exchanges();
     const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
     const std::size_t backlog = session.link->backlog() + exchanges.held_message_bytes();

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t longest_traced_topic = 256;
 
 const char* why_it_waits(const Session& session) {
-    return session.is_greeted() ? "its window or its connection has no room" : "the client is away";
+    return session.has_connack() ? "its window or its connection has no room"
+                                 : "the client is away";
 }
 
 const char* why_it_is_dropped(Fate fate) {

@@ -40,8 +40,8 @@ struct Unstored
 /// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides which message is sent next and returns it; the caller
 /// sends it. A session without such messages has no outbox.
 ///
-/// It has many methods because its lists and the totals must agree: every function that finds,
-/// moves or drops messages is a method here.
+/// Its lists and the totals must agree: every function that finds, moves or drops messages is a
+/// method here.
 class Outbox {
 public:
     using Hook = boost::intrusive::list_member_hook<

@@ -62,7 +62,7 @@ public:
     Millis limit() const override { return link ? link->limit() : 0; }
 
     /// Is its client connected, and may it be sent packets?
-    bool is_greeted() const { return link && !awaits_connack; }
+    bool has_connack() const { return link && !awaits_connack; }
 
     /// Its client's name in log lines; valid as long as the session.
     LoggedClient logged() const { return {link, client, user.name}; }
@@ -86,7 +86,8 @@ public:
     void forget_aliases();
 
     // One byte for both, in the place of padding.
-    bool served : 1 = false;          ///< has the message to its inbox that is being delivered
+    bool is_reached : 1 = false;      ///< by a subscription, with the message to its inbox that is
+                                      ///< being delivered
     bool awaits_connack : 1 = false;  ///< its login waits for the store: it is not accepted yet
 
 private:

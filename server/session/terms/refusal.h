@@ -8,12 +8,12 @@
 
 namespace pulsegate {
 
-/// Why a packet, or one filter of it, is refused: the reason code for the client, text for the log
-/// and for the reason string, and the limit that was reached, if any. Why nothing can be published
-/// to the inbox of a user with a name that is too long.
+/// Why nothing can be published to the inbox of a user with a name that is too long.
 inline constexpr const char* no_such_inbox =
     "a user with a name of more than 1024 bytes has no inbox";
 
+/// Why a packet, or one filter of it, is refused: the reason code for the client, text for the log
+/// and for the reason string, and the limit that was reached, if any.
 struct Refusal {
     Reason reason;
     const char* why;

@@ -121,7 +121,7 @@ void Presence::replace(PresenceEntry& old, PresenceEntry& replacement) {
 User* Presence::find(std::string_view name) const {
     thread_.assert_here();
     const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &awake(**found);
+    return found == by_name_.end() ? nullptr : &unpacked(**found);
 }
 
 User& Presence::find_or_create(std::string_view name) {

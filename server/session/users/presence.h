@@ -123,7 +123,7 @@ std::string to_json(const PresenceChange& change);
 
 /// The users with this shard as their home, and which of them are online. It owns the users, and
 /// knows devices but no connections; it belongs to the shard's thread and has no clock. A user may
-/// be dormant: a look-up by name wakes the user.
+/// be dormant: a look-up by name unpacks the user.
 ///
 /// A user's version grows with every change and is never below the wall clock's milliseconds. So it
 /// keeps growing after the user was forgotten, and after a restart. After a crash, all versions
@@ -136,13 +136,13 @@ public:
     Presence(const Presence&) = delete;
     Presence& operator=(const Presence&) = delete;
 
-    /// `wake` replaces a dormant entry with a user.
-    using Wake = std::function<User&(PresenceEntry&)>;
-    void wake_by(Wake wake) { wake_ = std::move(wake); }
-    User& awake(PresenceEntry& entry) const {
-        return entry.is_dormant ? wake_(entry) : static_cast<User&>(entry);
+    /// `unpack` replaces a dormant entry with a user.
+    using Unpack = std::function<User&(PresenceEntry&)>;
+    void unpack_by(Unpack unpack) { unpack_ = std::move(unpack); }
+    User& unpacked(PresenceEntry& entry) const {
+        return entry.is_dormant ? unpack_(entry) : static_cast<User&>(entry);
     }
-    /// Replaces a user that is awake with a dormant one, or the reverse. The new entry gets the
+    /// Replaces an unpacked user with a dormant one, or the reverse. The new entry gets the
     /// presence data of the old one. It owns the new entry, and gives the old one back.
     void replace(PresenceEntry& old, PresenceEntry& replacement);
 
@@ -188,8 +188,8 @@ public:
     [[nodiscard]] bool end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
                                    const std::function<void(const User&, Millis)>& lost);
 
-    /// Shows the user with that name, if there is one, without waking the user. For a dormant user,
-    /// it shows a copy without devices.
+    /// Shows the user with that name, if there is one, without unpacking the user. For a dormant
+    /// user, it shows a copy without devices.
     void show(std::string_view name, const std::function<void(User&)>& visitor) const;
 
     /// Visits users after `after` in the order of their last change, at most `most`, until the
@@ -249,7 +249,7 @@ private:
     void forget(User& user);
 
     const std::size_t most_known_;
-    Wake wake_;
+    Unpack unpack_;
     boost::unordered_flat_set<PresenceEntry*, Hash, Equal> by_name_;
     boost::intrusive::set<PresenceEntry> by_change_;  ///< owns the entries; the latest change comes
                                                       ///< last

@@ -18,7 +18,7 @@ namespace pulsegate {
 
 /// Writes operations to the tables, in a transaction that the caller has opened. It does not change
 /// the index, which shows the committed state: changed cursors are kept here until the commit. It
-/// has many members because each change of a table has a prepared statement.
+/// has a prepared statement for each change of a table.
 class UnitWriter {
 public:
     UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
