@@ -102,7 +102,7 @@ public:
     void flush_store() { journal_.flush(); }
     /// Stores messages that clients take too long to acknowledge. Call it when the host was asked
     /// to.
-    void store_overdue(Millis now) { static_cast<void>(sender_.store_overdue(now)); }
+    void store_overdue(Millis now) { static_cast<void>(sender_.store().store_overdue(now)); }
     /// Does so much data wait for the store that clients must stop publishing?
     bool store_lags() const;
     /// Before the shard runs.

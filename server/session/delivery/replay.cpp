@@ -146,7 +146,7 @@ bool Replay::has_room(const Session& session) const {
 /// At once, for until then a crash has all of it sent again.
 void Replay::tick(Millis now) {
     if (sent_.empty()) return;
-    if (!sender_.store_overdue(now)) return;  // the loop may be late
+    if (!sender_.store().store_overdue(now)) return;  // the loop may be late
     std::erase_if(sent_, [&](const auto& each) {
         const auto& [key, since] = each;
         const bool is_safe = since + until_stored <= now;

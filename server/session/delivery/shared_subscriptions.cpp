@@ -113,13 +113,13 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
         parts.count(Fate::sent);
     else if (delivery.qos != QoS::at_most_once)
         parts.count(Fate::queued);
-    sender_.store_for(choice.owner, delivery, parts, now);
+    sender_.store().store_for(choice.owner, delivery, parts, now);
     const bool may_come_again = delivery.qos == QoS::at_least_once;
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
     const bool is_stored = delivery.owner != 0;
     if (is_stored && !is_kept && !may_come_again) {
         // It ends with this member's session or connection, and then nobody may get it (4.8.2).
-        sender_.drop(delivery);
+        sender_.store().drop(delivery);
         delivery.owner = 0;
     }
     const PartRef part = delivery.owner != 0 ? parts.part() : PartRef();
@@ -294,10 +294,10 @@ void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
         const bool is_too_late =
             choice->member == returned.from &&
             std::min(delivery.message->qos, choice->options.qos) == QoS::at_most_once;
-        if (is_too_late) return sender_.drop(delivery);
+        if (is_too_late) return sender_.store().drop(delivery);
         return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
     }
-    sender_.drop(delivery);
+    sender_.store().drop(delivery);
     ++counters_.dropped_no_member;
     log_limited(spdlog::level::warn,
                 "message to {} dropped: the shared subscription {} has no members",

@@ -19,8 +19,8 @@ void SessionKeeper::stop(Session& session, Millis now) {
 
 void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
     sender_.stop(session);
-    sender_.store_unstored(session, now);
-    sender_.note_identifiers(session);
+    sender_.store().store_unstored(session, now);
+    sender_.store().note_identifiers(session);
     replay_.note_sent(session);
     session.state.exchanges().interrupt();
     replay_.pause(session);

@@ -59,7 +59,7 @@ bool SessionPassage::settle(Millis now) {
     // Somebody may have logged in since.
     if (kept_logins_ != counters_.logins) keep_passing_sessions(1);
     kept_logins_ = counters_.logins;
-    sender_.store_in_flight(now);
+    sender_.store().store_in_flight(now);
     replay_.note_all_sent();
     const bool is_idle = receipts_.is_idle() && sender_.is_idle() && replay_.is_idle() &&
                          shared_.is_idle() && delayed_.is_idle() && !fan_out_.unfinished();

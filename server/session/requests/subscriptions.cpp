@@ -222,7 +222,7 @@ void Subscriptions::judge(Session& session, Millis now) {
     const OwnerId owner = session.state.owner;
     shared_.give_back(exchanges.take_if(owner, goes_back), now);
     const auto dropped = exchanges.take_if(owner, is_refused);
-    for (const Delivery& delivery : dropped) sender_.drop(delivery);
+    for (const Delivery& delivery : dropped) sender_.store().drop(delivery);
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;
     log_limited(spdlog::level::warn,

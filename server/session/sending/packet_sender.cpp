@@ -1,31 +1,12 @@
 #include "server/session/sending/packet_sender.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "server/base/log.h"
 #include "server/session/sending/traced_fate.h"
 
 namespace pulsegate {
-
-namespace {
-
-/// With more answers than this waiting, none waits for acknowledgements: else who publishes to
-/// clients that never acknowledge would use up the room for everybody's answers.
-constexpr std::size_t answers_with_patience = 4096;
-
-/// Of the calls that store what is overdue.
-constexpr Millis calls_apart = 10;
-
-/// Messages in flight that are looked at in one turn, to be stored.
-constexpr std::size_t stored_a_turn = 8192;
-
-/// Packet identifiers that are stored at a time: what must be said again after a crash is right
-/// without them, too, but for the identifier.
-constexpr int notes_a_tick = 4096;
-
-}  // namespace
 
 // -- messages --
 
@@ -43,7 +24,7 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     if (!session.has_connack() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
         return told(session, delivery, wait(session, delivery, now, parts));
     auto& sent = exchanges.send(queues_.totals(), delivery);
-    if (session.state.owner != 0) store_or_wait(session, sent, parts, now);
+    if (session.state.owner != 0) store_.sent(session, sent, parts, now);
     const auto packet_id = sent.packet_id;
     if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
         return Fate::sent;
@@ -130,122 +111,10 @@ void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
     answers_.hold(session, receipt.close(), Buffer(packet), {}, 0, Held::message);
 }
 
-// -- store --
-
-/// What is sent at QoS 2 is stored, for its identifier is noted with it; at QoS 1 the client may
-/// acknowledge it first.
-void PacketSender::store_or_wait(Session& session, Outbox::InFlight& sent, PartSource& parts,
-                                 Millis now) {
-    const Delivery& delivery = sent.delivery;
-    const bool waits_too_much = receipts_.size() >= answers_with_patience;
-    const Millis patience = waits_too_much ? 0 : session.state.ack_time.patience();
-    note_sent(session, sent, now);
-    if (delivery.qos == QoS::exactly_once || patience == 0)
-        store(session, sent.delivery, parts.part(), now);
-    note_later(session, sent);
-    if (delivery.owner == session.state.owner || delivery.message->stamp == 0) return;
-    sent.unstored = std::make_unique<Unstored>(session, parts.part(), now + patience);
-    unstored_.add(*sent.unstored);
-    call_store_overdue(sent.unstored->due);
-}
-
-/// For many messages at once: each call wakes the shard, and may find that all are acknowledged.
-void PacketSender::call_store_overdue(Millis due) {
-    const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
-    if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
-    next_overdue_call_ = when;
-    surroundings_.call_store_overdue(when);
-}
-
-void PacketSender::note_sent(const Session& session, Outbox::InFlight& sent, Millis now) {
-    const bool is_measured = session.state.owner != 0 && sent.delivery.qos == QoS::at_least_once;
-    if (is_measured) sent.sent_at = std::max(static_cast<std::uint32_t>(now), 1u);
-}
-
-void PacketSender::note_acknowledged(Session& session, std::uint16_t packet_id, Millis now) {
-    if (session.state.owner == 0) return;
-    const auto sent_at = session.state.exchanges().sent_at(packet_id);
-    if (sent_at != 0) session.state.ack_time.add(static_cast<std::uint32_t>(now) - sent_at);
-}
-
-/// Stores the delivery for the session, behind all that was sent to it before.
-void PacketSender::store(Session& session, Delivery& delivery, PartRef part, Millis now) {
-    if (session.state.owner == 0 || delivery.owner == session.state.owner) return;
-    store_unstored(session, now);
-    store_for(session.state.owner, delivery, PartSource(std::move(part)), now);
-}
-
-void PacketSender::store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now) {
-    const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
-    if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
-    Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
-    const PartRef part = parts.part();
-    if (part && part->collects()) {
-        // Another shard must not store it before what was sent to the owner earlier.
-        if (part->is_for_another_shard()) journal_.flush();
-        part->collect(std::move(receiver));
-        // Another shard stores it, and must not do so before the owner is stored, nor before the
-        // store knows that its client is back: see Logins::send_connack_when_stored.
-        if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_retries(part);
-    } else {
-        journal_.put(delivery.message, std::move(receiver), part, now);
-    }
-    drop(delivery);  // another member of the group had it
-    delivery.owner = owner;
-}
-
-void PacketSender::store_unstored(Session& session, Millis now) {
-    session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
-        const auto unstored = std::move(entry.unstored);
-        store_for(session.state.owner, entry.delivery, PartSource(unstored->part), now);
-        note_later(session, entry);
-    });
-}
-
-/// Those that are acknowledged before the next tick, which are most, cost no row.
-void PacketSender::note_later(const Session& session, Outbox::InFlight& sent) {
-    const Delivery& delivery = sent.delivery;
-    const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;
-    if (is_own && delivery.qos == QoS::at_least_once) queues_.totals().to_note.push_back(sent);
-}
-
-void PacketSender::note_identifiers(Session& session) {
-    session.state.exchanges().for_each_to_note(
-        [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); });
-}
-
 void PacketSender::tick() {
     reader_.tick();
     queues_.tick();  // memory may have become scarce
-    if (journal_.is_refused()) return;
-    for (int room = notes_a_tick; room > 0 && !queues_.totals().to_note.empty(); --room)
-        Outbox::note(queues_.totals().to_note.front(), journal_);
-}
-
-bool PacketSender::store_overdue(Millis now) {
-    thread_.assert_here();
-    next_overdue_call_ = 0;
-    std::size_t left = stored_a_turn;
-    while (Unstored* const overdue = left > 0 ? unstored_.due(now) : nullptr) {
-        Session& session = overdue->session;
-        left -= std::min(left, session.state.exchanges().in_flight() + 1);
-        session.state.ack_time.add_late();
-        store_unstored(session, now);
-    }
-    if (const auto next = unstored_.next()) call_store_overdue(std::max(*next, now));
-    return left > 0;
-}
-
-void PacketSender::store_in_flight(Millis now) {
-    thread_.assert_here();
-    while (Unstored* const each = unstored_.due(now + AckDeadlines::span))
-        store_unstored(each->session, now);
-    while (!queues_.totals().to_note.empty())
-        Outbox::note(queues_.totals().to_note.front(), journal_);
-}
-
-void PacketSender::drop(const Delivery& delivery) {
-    if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
+    store_.tick();
 }
 
 void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
@@ -260,7 +129,7 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
     const auto is_left = [&](const Delivery& delivery, bool) {
         return delivery.message && !is_elsewhere(delivery.message->stamp);
     };
-    for (const Delivery& each : exchanges.take_if(owner, is_left)) drop(each);
+    for (const Delivery& each : exchanges.take_if(owner, is_left)) store_.drop(each);
 }
 
 // -- queue --
@@ -268,11 +137,11 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
 Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts) {
     const Fate room = queues_.find_room(session, delivery, now);
     if (room != Fate::queued) {
-        drop(delivery);
+        store_.drop(delivery);
         return room;
     }
     Delivery stored = delivery;
-    if (session.state.owner != 0) store(session, stored, parts.part(), now);
+    if (session.state.owner != 0) store_.store(session, stored, parts.part(), now);
     session.state.exchanges().enqueue(queues_.totals(), stored);
     queues_.leave_to_store();
     return Fate::queued;
@@ -283,7 +152,7 @@ Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& deliver
     const Fate room = queues_.find_room(queue, owner, delivery, now);
     if (room != Fate::queued) return room;
     Delivery stored = delivery;
-    store_for(owner, stored, parts, now);
+    store_.store_for(owner, stored, parts, now);
     queue.enqueue(queues_.totals(), stored);
     queue.order_last();
     queues_.leave_to_store();
@@ -321,11 +190,7 @@ void PacketSender::send_waiting(Session& session, Millis now) {
     while (keeps_up(session) && !awaits_store(session)) {
         auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
         if (!next) break;
-        if (next->delivery.from_inbox) own(session, next->delivery, now);
-        if (!next->again) {
-            note_sent(session, *next, now);
-            note_later(session, *next);
-        }
+        store_.sent_from_queue(session, *next, now);
         const auto sent_before = next->again           ? SentBefore::yes
                                  : next->perhaps_again ? SentBefore::perhaps
                                                        : SentBefore::no;
@@ -346,14 +211,6 @@ void PacketSender::send_waiting(Session& session, Millis now) {
         session.link->notify_when_drained();
     const Outbox* outbox = exchanges.outbox();
     if (!outbox || outbox->queued() == 0) queues_.report_lost(session);
-}
-
-/// What is from the inbox keeps its place in the store, but at QoS 2: the client's packet
-/// identifier must be stored with the message.
-void PacketSender::own(Session& session, Delivery& delivery, Millis now) {
-    if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
-    store_for(session.state.owner, delivery, PartSource(), now);
-    delivery.from_inbox = delivery.owner != session.state.owner;
 }
 
 // -- bodies --
@@ -387,7 +244,7 @@ void PacketSender::resume(Session& session, Millis now) {
 
 void PacketSender::receive(Session& session, const Puback& puback, Millis now) {
     thread_.assert_here();
-    note_acknowledged(session, puback.packet_id, now);
+    DeliveryStore::acknowledged(session, puback.packet_id, now);
     settle(session, session.state.exchanges().on_puback(puback.packet_id),
            "PUBACK for a message of QoS 2", now);
 }

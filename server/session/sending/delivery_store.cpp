@@ -1,0 +1,152 @@
+#include "server/session/sending/delivery_store.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace pulsegate {
+
+namespace {
+
+/// With more answers than this waiting, none waits for acknowledgements: else who publishes to
+/// clients that never acknowledge would use up the room for everybody's answers.
+constexpr std::size_t answers_with_patience = 4096;
+
+/// Of the calls that store what is overdue.
+constexpr Millis calls_apart = 10;
+
+/// Messages in flight that are looked at in one turn, to be stored.
+constexpr std::size_t stored_a_turn = 8192;
+
+/// Packet identifiers that are stored at a time: what must be said again after a crash is right
+/// without them, too, but for the identifier.
+constexpr int notes_a_tick = 4096;
+
+}  // namespace
+
+void DeliveryStore::sent(Session& session, Outbox::InFlight& sent, PartSource& parts, Millis now) {
+    const Delivery& delivery = sent.delivery;
+    const bool waits_too_much = receipts_.size() >= answers_with_patience;
+    const Millis patience = waits_too_much ? 0 : session.state.ack_time.patience();
+    note_sent(session, sent, now);
+    if (delivery.qos == QoS::exactly_once || patience == 0)
+        store(session, sent.delivery, parts.part(), now);
+    note_later(session, sent);
+    if (delivery.owner == session.state.owner || delivery.message->stamp == 0) return;
+    sent.unstored = std::make_unique<Unstored>(session, parts.part(), now + patience);
+    unstored_.add(*sent.unstored);
+    call_store_overdue(sent.unstored->due);
+}
+
+void DeliveryStore::sent_from_queue(Session& session, Outbox::InFlight& sent, Millis now) {
+    if (sent.delivery.from_inbox) own(session, sent.delivery, now);
+    if (sent.again) return;
+    note_sent(session, sent, now);
+    note_later(session, sent);
+}
+
+/// For many messages at once: each call wakes the shard, and may find that all are acknowledged.
+void DeliveryStore::call_store_overdue(Millis due) {
+    const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
+    if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
+    next_overdue_call_ = when;
+    surroundings_.call_store_overdue(when);
+}
+
+void DeliveryStore::note_sent(const Session& session, Outbox::InFlight& sent, Millis now) {
+    const bool is_measured = session.state.owner != 0 && sent.delivery.qos == QoS::at_least_once;
+    if (is_measured) sent.sent_at = std::max(static_cast<std::uint32_t>(now), 1u);
+}
+
+void DeliveryStore::acknowledged(Session& session, std::uint16_t packet_id, Millis now) {
+    if (session.state.owner == 0) return;
+    const auto sent_at = session.state.exchanges().sent_at(packet_id);
+    if (sent_at != 0) session.state.ack_time.add(static_cast<std::uint32_t>(now) - sent_at);
+}
+
+void DeliveryStore::store(Session& session, Delivery& delivery, PartRef part, Millis now) {
+    if (session.state.owner == 0 || delivery.owner == session.state.owner) return;
+    store_unstored(session, now);
+    store_for(session.state.owner, delivery, PartSource(std::move(part)), now);
+}
+
+void DeliveryStore::store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now) {
+    const bool is_kept = owner != 0 && delivery.qos != QoS::at_most_once;
+    if (!is_kept || delivery.message->stamp == 0 || delivery.owner == owner) return;
+    Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
+    const PartRef part = parts.part();
+    if (part && part->collects()) {
+        // Another shard must not store it before what was sent to the owner earlier.
+        if (part->is_for_another_shard()) journal_.flush();
+        part->collect(std::move(receiver));
+        // Another shard stores it, and must not do so before the owner is stored, nor before the
+        // store knows that its client is back: see Logins::send_connack_when_stored.
+        if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_retries(part);
+    } else {
+        journal_.put(delivery.message, std::move(receiver), part, now);
+    }
+    drop(delivery);  // another member of the group had it
+    delivery.owner = owner;
+}
+
+void DeliveryStore::store_unstored(Session& session, Millis now) {
+    session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
+        const auto unstored = std::move(entry.unstored);
+        store_for(session.state.owner, entry.delivery, PartSource(unstored->part), now);
+        note_later(session, entry);
+    });
+}
+
+/// Those that are acknowledged before the next tick, which are most, cost no row.
+void DeliveryStore::note_later(const Session& session, Outbox::InFlight& sent) {
+    const Delivery& delivery = sent.delivery;
+    const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;
+    if (is_own && delivery.qos == QoS::at_least_once) totals_.to_note.push_back(sent);
+}
+
+void DeliveryStore::note_identifiers(Session& session) {
+    session.state.exchanges().for_each_to_note(
+        [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); });
+}
+
+void DeliveryStore::tick() {
+    if (journal_.is_refused()) return;
+    for (int room = notes_a_tick; room > 0 && !totals_.to_note.empty(); --room)
+        Outbox::note(totals_.to_note.front(), journal_);
+}
+
+bool DeliveryStore::store_overdue(Millis now) {
+    thread_.assert_here();
+    next_overdue_call_ = 0;
+    std::size_t left = stored_a_turn;
+    while (Unstored* const overdue = left > 0 ? unstored_.due(now) : nullptr) {
+        Session& session = overdue->session;
+        left -= std::min(left, session.state.exchanges().in_flight() + 1);
+        session.state.ack_time.add_late();
+        store_unstored(session, now);
+    }
+    if (const auto next = unstored_.next()) call_store_overdue(std::max(*next, now));
+    return left > 0;
+}
+
+void DeliveryStore::store_in_flight(Millis now) {
+    thread_.assert_here();
+    while (Unstored* const each = unstored_.due(now + AckDeadlines::span))
+        store_unstored(each->session, now);
+    while (!totals_.to_note.empty()) Outbox::note(totals_.to_note.front(), journal_);
+}
+
+void DeliveryStore::drop(const Delivery& delivery) {
+    if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
+}
+
+/// What is from the inbox keeps its place in the store, but at QoS 2: the client's packet
+/// identifier must be stored with the message.
+void DeliveryStore::own(Session& session, Delivery& delivery, Millis now) {
+    if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
+    store_for(session.state.owner, delivery, PartSource(), now);
+    delivery.from_inbox = delivery.owner != session.state.owner;
+}
+
+}  // namespace pulsegate

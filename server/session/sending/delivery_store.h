@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/base/owner_thread.h"
+#include "server/session/durable/broker_host.h"
+#include "server/session/durable/journal.h"
+#include "server/session/durable/receipts.h"
+#include "server/session/durable/shard_context.h"
+#include "server/session/sending/ack_deadlines.h"
+#include "server/session/state/outbox.h"
+#include "server/session/state/session.h"
+
+namespace pulsegate {
+
+/// What the store knows of the messages to the clients of stored sessions. One that is sent at QoS
+/// 1 is stored only if its client takes longer to acknowledge it than it usually does, or goes. It
+/// belongs to the shard's thread.
+class DeliveryStore {
+public:
+    /// `totals`: of the shard's outboxes.
+    DeliveryStore(const ShardContext& context, Outbox::Totals& totals)
+        : surroundings_(context.host),
+          journal_(context.journal),
+          receipts_(context.receipts),
+          totals_(totals) {}
+
+    /// The message is about to be sent to the client of a stored session. What is sent at QoS 2 is
+    /// stored, for its identifier is noted with it; at QoS 1 the client may acknowledge it first.
+    /// `parts` has the waiters for that.
+    void sent(Session& session, Outbox::InFlight& sent, PartSource& parts, Millis now);
+    /// The same for one that has waited in the queue, where it was stored.
+    void sent_from_queue(Session& session, Outbox::InFlight& sent, Millis now);
+    /// The client has acknowledged one: how long do its acknowledgements take?
+    static void acknowledged(Session& session, std::uint16_t packet_id, Millis now);
+
+    /// Stores the delivery for the session, behind all that was sent to it before.
+    void store(Session& session, Delivery& delivery, PartRef part, Millis now);
+    /// Stores a delivery for a session that may be on another shard. Owner 0: the session is not in
+    /// the store.
+    void store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now);
+    /// Stores the messages in flight that are not stored yet, because the client is gone or slow.
+    void store_unstored(Session& session, Millis now);
+    /// The same for clients that take longer than usual, as many as a turn has time for. Returns
+    /// false if there are more; then the host is asked to call again.
+    bool store_overdue(Millis now);
+    /// Stores all messages in flight to stored sessions, with their packet identifiers.
+    void store_in_flight(Millis now);
+
+    /// Stores the packet identifiers of messages in flight at QoS 1, because the client is gone.
+    /// While it is connected, `tick` does this.
+    void note_identifiers(Session& session);
+    /// Once a second.
+    void tick();
+
+    /// The session will not get this delivery.
+    void drop(const Delivery& delivery);
+
+private:
+    static void note_sent(const Session& session, Outbox::InFlight& sent, Millis now);
+    void note_later(const Session& session, Outbox::InFlight& sent);
+    void own(Session& session, Delivery& delivery, Millis now);
+    void call_store_overdue(Millis due);
+
+    Surroundings& surroundings_;
+    Journal& journal_;
+    Receipts& receipts_;
+    Outbox::Totals& totals_;
+    AckDeadlines unstored_;
+    Millis next_overdue_call_ = 0;  ///< the time at which the host was asked to call; 0: none
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate
