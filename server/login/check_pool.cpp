@@ -82,7 +82,7 @@ void CheckPool::run(Ticket ticket, const Credentials& credentials) {
 void CheckPool::give_up(Ticket ticket) {
     const std::lock_guard lock(mutex_);
     take(ticket);
-    if (const auto heir = queue_.give_up(ticket)) return offer(*heir);
+    if (const auto next = queue_.give_up(ticket)) return offer(*next);
     --turns_;
     offer_turns();
 }

@@ -19,9 +19,9 @@ namespace pulsegate {
 
 /// Threads that check credentials, and the logins that wait for them.
 ///
-/// A check takes up to seconds, and clients go meanwhile. So a check begins only when whoever asked
-/// for it has said again that its client is there; nobody waits for it who could not be checked
-/// within the longest wait; and those who show the same share one check. Any thread may use it.
+/// A check takes up to seconds, and clients go meanwhile. So a check begins only when the login has
+/// said again that its client is there. A login that can't be checked within the longest wait is
+/// refused. Logins with the same credentials share one check. Any thread may use it.
 class CheckPool {
 public:
     using Ticket = CheckQueue::Ticket;

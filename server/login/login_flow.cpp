@@ -288,8 +288,8 @@ void LoginFlow::receive(WaitingLogin& moved) {
     moved.coroutine.resume();
 }
 
-/// Here nothing comes between this and the login: whoever is kept out from now on is connected
-/// already when its clients are disconnected, or is refused.
+/// Here nothing comes between this and the login: a client that is kept out from now on is
+/// connected already when the user's clients are disconnected, or it is refused.
 bool LoginFlow::refused_at_home(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = logins_.user_name(connect, login.result, connect.client_id);

@@ -91,7 +91,7 @@ public:
     void use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
     /// Judges all who are connected by the rules, some in each turn, and then calls `judged`.
     void judge(std::function<void()> judged);
-    /// The lines of the password file; whoever another one let in is disconnected.
+    /// The lines of the password file; clients that logged in by another line are disconnected.
     void use(std::shared_ptr<const PasswordLines> lines) { broker_.use(std::move(lines)); }
 
     ShardStatus status() const;
