@@ -273,9 +273,9 @@ class ReloadTest(SettingsTestCase):
         for text, fault in (('idle-timeout = "60s"\nlog-level = debug\n', ":2: log-level: debug is not in quotes; write"),
                             ('idle-timeout = "60s"\nidletimeout = "60s"\n', ":2: unknown setting 'idletimeout'; did you"),
                             ('idle-timeout = "60s"\noutput-budget = "16KiB"\n', ":2: output-budget: 16384 bytes are less"),
-                            ('idle-timeout = "60s"\nidle-timeout = "50s"\n', ":2: idle-timeout: line 1 has set it")):
+                            ('idle-timeout = "60s"\nidle-timeout = "50s"\n', ":2: idle-timeout: line 1 sets it already")):
             with self.subTest(text=text):
-                log = self.reload(gateway, text, "nothing has changed")
+                log = self.reload(gateway, text, "nothing was changed")
                 self.assertIn(f"error not reloaded: {self.file}{fault}", log)
                 self.assertEqual(self.server_keepalive(gateway, "same"), 20)
         self.reload(gateway, 'idle-timeout = "60s"\n', "settings reloaded: ")
@@ -287,7 +287,7 @@ class ReloadTest(SettingsTestCase):
         self.assertEqual(self.server_keepalive(gateway, "before"), 20)
         Path(users).write_text("no line of a password file\n")
         log = self.reload(gateway, f'password-file = "{users}"\nallow-anonymous = true\nidle-timeout = "60s"\n',
-                          "nothing has changed")
+                          "nothing was changed")
         self.assertIn("users, keys and rules not reloaded: password-file: ", log)
         self.assertIn(f"not reloaded: {self.file}:1: password-file: ", log)
         self.assertEqual(self.server_keepalive(gateway, "after"), 20)
@@ -359,7 +359,7 @@ class ReloadTest(SettingsTestCase):
         self.assertEqual((status("old"), status("new")), (200, 401))
         self.reload(gateway, f'admin-token-file = "{self.folder}/new"\n', "settings reloaded: admin-token-file")
         self.assertEqual((status("old"), status("new")), (401, 200))
-        log = self.reload(gateway, f'admin-token-file = "{self.folder}/none"\n', "nothing has changed")
+        log = self.reload(gateway, f'admin-token-file = "{self.folder}/none"\n', "nothing was changed")
         self.assertIn(f"not reloaded: {self.file}:1: admin-token-file: ", log)
         self.assertEqual((status("old"), status("new")), (401, 200))
 
@@ -372,7 +372,7 @@ class ReloadTest(SettingsTestCase):
             self.file.write_text("")
             os.kill(gateway.pid, signal.SIGHUP)
             gateway.wait_for_log("not reloaded: listen: http://0.0.0.0:.* the admin API would be reachable from outside")
-            gateway.wait_for_log("nothing has changed")
+            gateway.wait_for_log("nothing was changed")
 
     def test_a_certificate_may_come_from_another_file(self):
         authority = Certificates()
