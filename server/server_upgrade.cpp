@@ -80,7 +80,7 @@ void Server::adopt(const GatewayRecord& record) {
             if (!are_as_many || from == to)
                 pulsegate::adopt(shards_[to]->client_limits(), record.shards[from], now);
     if (const auto lost = adopt_bans(record, now); lost > 0)
-        spdlog::error("{} bans or revocations are too many, and are not kept", lost);
+        spdlog::error("{} bans or revocations exceed the limit, and are dropped", lost);
 }
 
 /// Returns how many are too many.

@@ -252,7 +252,7 @@ std::vector<Way> ways() {
                    },
                    messages};
     };
-    ways.push_back(take("the database of a different store", &Snapshots::other, {"pulsegate.db"}));
+    ways.push_back(take("the database of another store", &Snapshots::other, {"pulsegate.db"}));
     ways.push_back(take("the log of another store", &Snapshots::other, {"pulsegate.db-wal"}));
     ways.push_back(
         take("both of another store", &Snapshots::other, {"pulsegate.db", "pulsegate.db-wal"}));

@@ -201,7 +201,7 @@ class CertificateWarningTest(unittest.TestCase):
         late, late_key = authority.issue("late", host="localhost", seconds=TWO_WEEKS + 86_400)
         with Gateway("--listen", "mqtts://127.0.0.1:0", "--tls-cert", soon, "--tls-key", key,
                      "--tls-cert", late, "--tls-key", late_key) as gateway:
-            warning = rf" warning tls-cert: {re.escape(soon)} is valid until \S+, for 13 days; renew it"
+            warning = rf" warning tls-cert: {re.escape(soon)} is valid until \S+, for 13 more days; renew it"
             gateway.wait_for_log(warning)
             self.assertNotIn(f"tls-cert: {late}", gateway.log)
             self.assertEqual(gateway.ask("POST", "/api/v1/reload")[0], 200)

@@ -143,14 +143,14 @@ class PublishTest(unittest.TestCase):
         alice = self.phone(gateway, "alice")
         fine = {"topic": "room/x", "payload": "fine"}
         for body, why in ((b"{", "not JSON"),
-                          ([fine, 7], "message 1 of the list: a message is a JSON object"),
+                          ([fine, 7], "message 1 of the list: a message must be a JSON object"),
                           ([fine, {}], "no topic, inbox or room"),
                           ([fine, {"topic": "room/#"}], "is not a topic"),
                           ([fine, {"topic": "presence/bob"}], "reserved"),
                           ([fine, {"topic": "$delayed/1/room/x"}], "reserved"),
                           ([fine, {"topic": "room/x", "in": 7}], "'in' is not a member"),
                           ([fine, {"topic": "room/x", "qos": 3}], "'qos' is not a number from 0 to 2"),
-                          ([fine, {"topic": "room/x", "payload_base64": "!"}], "no Base64"),
+                          ([fine, {"topic": "room/x", "payload_base64": "!"}], "is not Base64"),
                           ([fine, {"topic": "room/x", "properties": {"a": 1}}], "is not text"),
                           ([fine, {"topic": "room/x", "properties": {"a": "x" * 65536}}], "longer than 65535"),
                           ([fine, {"topic": "room/x", "properties": {"x" * 65536: "a"}}], "65535 bytes"),

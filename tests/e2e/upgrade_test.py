@@ -179,7 +179,7 @@ class FailedUpgradeTest(unittest.TestCase):
             gateway.settings.write_text("shards = 2\n")
             arguments = f"$(echo \"$@\" | sed s#{gateway.data}#{gateway.data}-2#)"
             moved = self.script(gateway, f"exec {binary()} {arguments}")
-            self.assertIn("elsewhere", gateway.fail_to_upgrade(moved))
+            self.assertIn("in another folder", gateway.fail_to_upgrade(moved))
             gateway.connect("new").ping()
 
     def test_a_new_process_that_is_killed_on_its_way_harms_nobody(self):
