@@ -104,7 +104,7 @@ TEST_CASE("a link that cannot be is refused with the cure") {
             [&] { const NodeLink link(settings, asked_again_after, [] { return LinkHello(); }); });
     };
     CHECK(why({.listen = "0.0.0.0:0"}) ==
-          "link-listen: 0.0.0.0:0 is beyond this machine, where links need certificates; set "
+          "link-listen: other machines can reach 0.0.0.0:0, so the link needs certificates; set "
           "link-cert, link-key and link-ca");
     CHECK(why({.listen = "here"}) ==
           "link-listen: here is not an address; write it as 127.0.0.1:7883");

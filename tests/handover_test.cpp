@@ -120,7 +120,7 @@ TEST_CASE("a folder stays locked as long as one of two processes has its lock") 
     }
     CHECK_THROWS_WITH_AS(FolderLock{path}, doctest::Contains("uses it"), std::runtime_error);
     const FolderLock other(folder.path("other"));
-    CHECK_THROWS_WITH_AS(FolderLock(path, other.share()), doctest::Contains("elsewhere"),
+    CHECK_THROWS_WITH_AS(FolderLock(path, other.share()), doctest::Contains("in another folder"),
                          std::runtime_error);
     {
         const FolderLock taken_over(path, std::move(passed));

@@ -1,6 +1,7 @@
 // Clients pass from one gateway to another with their sockets, as in an upgrade, and notice
 // nothing.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -93,7 +94,7 @@ TEST_CASE("clients of sessions that are kept go on after an upgrade") {
     Conversation bob(*gateway);
     ann.login("ann");
     bob.send("10 r s'MQTT' 05 00 k10 [ 11 w100 21 k1 ] s'bob'")
-        .expect(std::string("20 r 00 00 [ ") + promises + " ]");
+        .expect(fmt::format("20 r 00 00 [ {} ]", promises));
     bob.send("82 r k1 [ ] s'news' 02").expect("90 r k1 [ ] 02");
     ann.send("32 r s'news' k1 'one'");
     bob.expect("32 r s'news' k1 [ ] 'one'");
@@ -119,7 +120,7 @@ TEST_CASE("messages that wait for a client outlive an upgrade, in their order") 
     Conversation bob(*gateway);
     ann.login("ann");
     bob.send("10 r s'MQTT' 05 02 k10 [ 21 k1 ] s'bob'")
-        .expect(std::string("20 r 00 00 [ ") + promises + " ]");
+        .expect(fmt::format("20 r 00 00 [ {} ]", promises));
     bob.send("82 r k1 [ 0B 05 ] s'news' 01").expect("90 r k1 [ ] 01");
     for (const char* number : {"1", "2", "3"})
         ann.send("32 r s'news' k" + std::string(number) + " '" + number + "'")
@@ -160,7 +161,7 @@ TEST_CASE("topic aliases of both sides outlive an upgrade") {
     Upgraded gateway;
     Conversation ann(*gateway);
     ann.send("10 r s'MQTT' 05 02 k10 [ 22 k5 ] s'ann'")
-        .expect(std::string("20 r 00 00 [ ") + promises + " ]");
+        .expect(fmt::format("20 r 00 00 [ {} ]", promises));
     ann.send("82 r k1 [ ] s'news' 00").expect("90 r k1 [ ] 00");
     ann.send("30 r s'news' [ 23 k7 ] 'one'").expect("30 r s'news' [ 23 k1 ] 'one'");
     CHECK(gateway.upgrade() == 1);
