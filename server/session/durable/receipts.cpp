@@ -37,6 +37,16 @@ void Receipts::then(ReceiptId receipt, LastStep last_step) {
     receipts_.at(receipt)->last_step = std::move(last_step);
 }
 
+void Receipts::watch(ReceiptId receipt, OnPublished report) {
+    OnPublished& reports = receipts_.at(receipt)->report;
+    if (reports)
+        report = [first = std::move(reports), second = std::move(report)](const Published& what) {
+            first(what);
+            second(what);
+        };
+    reports = std::move(report);
+}
+
 void Receipts::report(ReceiptId receipt, const Published& here, OnPublished report) {
     thread_.assert_here();
     if (receipt == 0) receipt = open();

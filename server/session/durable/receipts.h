@@ -122,9 +122,7 @@ public:
 
     void then(ReceiptId receipt, LastStep last_step);
     /// Calls `report` when all parts are settled, before the answer is sent.
-    void watch(ReceiptId receipt, OnPublished report) {
-        receipts_.at(receipt)->report = std::move(report);
-    }
+    void watch(ReceiptId receipt, OnPublished report);
     /// Instead of `answer`: closes the receipt, and calls `report` when all parts are settled.
     /// `here` is the result on this shard at the time of closing.
     void report(ReceiptId receipt, const Published& here, OnPublished report);

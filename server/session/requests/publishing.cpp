@@ -329,11 +329,18 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!is_error(reason) || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
-    // If the store refuses, the client is disconnected, for its identifier is in use: it sends the
-    // message again, and is answered when it is stored.
-    const Pubrec* const disconnects = nullptr;
-    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt, disconnects,
-                    bytes_of(publish));
+    // If the store refuses, a client whose session is stored is disconnected. After a PUBREC with
+    // an error that it has missed, it would send the message again, and the message would come
+    // twice.
+    const Pubrec refused{publish.packet_id, Reason::quota_exceeded, {}};
+    const bool ends_if_refused = can_refuse && session.state.owner == 0;
+    if (ends_if_refused && receipt != 0)
+        receipts_.watch(receipt, [this, receipt, id = publish.packet_id](const Published& what) {
+            Session* const publisher = receipts_.session_of(receipt);
+            if (what.refused && publisher) publisher->state.exchanges().release(id);
+        });
+    answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt,
+                    ends_if_refused ? &refused : nullptr, bytes_of(publish));
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {
