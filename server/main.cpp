@@ -61,7 +61,7 @@ constexpr int not_stored = 3;
 
 constexpr int wrong_usage = 2;
 
-/// Where the demo's page is.
+/// Prints the address of the demo's page.
 void say_demo(const Server& server) {
     for (const auto& [url, open_to_anybody] : server.listening())
         if (!url.for_clients())
@@ -88,7 +88,7 @@ void say_ready(const Server& server, const Config& config) {
     if (config.demo) say_demo(server);
 }
 
-/// What is stored is in order by the clock, and would be out of order for good.
+/// A wrong clock would put the stored data, which is ordered by time, out of order for good.
 void check_clock() {
     const WallMillis now = system_clock_now();
     if (now >= earliest_wall_time && now < latest_wall_time) return;
@@ -98,11 +98,11 @@ void check_clock() {
                     rfc3339(now)));
 }
 
-/// In the environment of a process that goes on for one that lost its data to another node.
+/// Set in the environment of a process that replaces one whose data went to another node.
 constexpr const char* goes_on = "PULSEGATE_GOES_ON";
 
-/// Joins the cluster. A node that has lost its data waits for Redis, since its settings were right
-/// once; what is wrong at a first start is told at once. Null: the process is to end.
+/// Joins the cluster. A first start fails at once if something is wrong. A node that has lost its
+/// data waits for Redis, because its settings were right before. Null: the process must end.
 std::unique_ptr<Membership> join(const Config& config, const std::atomic<const Server*>& server,
                                  Watch& watch) {
     constexpr auto pause = std::chrono::seconds(1);
@@ -123,7 +123,7 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
     return nullptr;
 }
 
-/// False: the process is to end.
+/// Returns false if the process must end.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
     Standby standby(cluster, settings.in_force().config(),
                     [&watch](auto told) { watch.ask_reload(std::move(told)); });
@@ -138,9 +138,9 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
     return is_owner;
 }
 
-/// Another node has the data now. What this process has in memory is old, and what its clients are
-/// told must not be: so the same program begins anew in its place, without connections, memory and
-/// threads.
+/// Another node has the data now. This process must not tell its clients what it has in memory,
+/// because that is out of date. So it executes the same program again, without connections, memory
+/// and threads.
 [[noreturn]] void begin_anew(char** arguments) {
     ::setenv(goes_on, "1", 1);
     ::close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
@@ -149,8 +149,7 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
     std::_Exit(not_stored);
 }
 
-/// Keeps a shard from doing anything when it is not sure any more that no other node serves its
-/// users; the process begins anew.
+/// Stops a shard as soon as another node may serve its users; the process then starts again.
 std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
     if (!cluster) return {};
     return [cluster, &watch] {
@@ -160,8 +159,8 @@ std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
     };
 }
 
-/// A second signal ends it. It asks no shard how many clients it has: that one may be kept from
-/// doing anything, see `guard_rounds`.
+/// A second signal ends it. It does not ask the shards how many clients they have, because
+/// `guard_rounds` may have stopped them.
 void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watch& watch) {
     constexpr Millis step = 100;
     spdlog::info("draining: not ready for {} s, then {} clients are asked to leave within {} s",
@@ -174,7 +173,7 @@ void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watc
         if (!watch.pause(step, server, settings)) return;
 }
 
-/// Why this process can't be replaced by another one; "": it can.
+/// The reason why another process can't replace this one; "" if it can.
 std::string objection_to_upgrade(const Config& config) {
     if (config.cluster.redis)
         return "a node of a cluster is not upgraded this way: stop it, and the standby takes over";
@@ -187,7 +186,7 @@ std::string objection_to_upgrade(const Config& config) {
     return "";
 }
 
-/// Asked by the API, on its thread. Returns why not; "": the upgrade begins.
+/// The API calls it, on its thread. Returns the reason for a refusal; "" if the upgrade begins.
 std::string ask_upgrade(const std::string& objection, UpgradeState& state,
                         const UpgradeOrder& order, Watch& watch) {
     if (!objection.empty()) return objection;
@@ -208,7 +207,7 @@ void log_outcome(const UpgradeOutcome& outcome) {
                  outcome.from, outcome.to, outcome.moved, left, outcome.pause);
 }
 
-/// All but the start: what another process has had is taken over from it.
+/// Takes over from another process: everything but the start.
 UpgradeOutcome take_over(Server& server, Predecessor& predecessor) {
     Go go = predecessor.take_clients(
         [&](UniqueFd socket, std::string_view state) {
@@ -228,9 +227,9 @@ UpgradeOutcome take_over(Server& server, Predecessor& predecessor) {
 
 int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     check_clock();
-    ::umask(::umask(0) | S_IWGRP | S_IRWXO);  // SQLite's files are for everybody else
-    std::signal(SIGPIPE, SIG_IGN);  // a reader that closes our output is an error of a write
-    Watch watch;                    // before any thread starts
+    ::umask(::umask(0) | S_IWGRP | S_IRWXO);  // else SQLite's files were for everybody
+    std::signal(SIGPIPE, SIG_IGN);            // if a reader closes our output, the write fails
+    Watch watch;                              // before any thread starts
     const ProcessLog log(settings.in_force().config().log_level,
                          settings.in_force().config().log_format);
     std::atomic<const Server*> serving{nullptr};
@@ -290,7 +289,8 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     return server.is_stored() ? 0 : not_stored;
 }
 
-/// All faults of the settings, and of what they name. The exit status is 1 if there are any.
+/// Prints all faults of the settings and of the files that they name. The exit status is 1 if there
+/// are any.
 int check(const ConfigReading& reading) {
     const ProcessLog log(spdlog::level::warn, LogFormat::text);
     auto faults = reading.faults();
@@ -301,7 +301,7 @@ int check(const ConfigReading& reading) {
     return faults.empty() ? 0 : 1;
 }
 
-/// Reads the settings, and serves by them. `predecessor` is null if there is none.
+/// Reads the settings and serves. `predecessor` is null if there is none.
 int start(int argc, char** argv, Predecessor* predecessor) {
     ConfigReload settings(argc, argv, ::environ);
     const ConfigReading& reading = settings.in_force();
@@ -318,7 +318,7 @@ int start(int argc, char** argv, Predecessor* predecessor) {
     }
 }
 
-/// Of a command that has a new place.
+/// The answer to a command that has moved.
 int say_moved() {
     fmt::print(stderr, "pulsegate: torture: pulsegate-loadgen kill does this now\n");
     return wrong_usage;

@@ -31,21 +31,21 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-/// Descriptors for all but clients: event loops, listeners, admin and auth-hook connections, files,
-/// and a reserve.
+/// The descriptors that are not for clients: event loops, listeners, admin and auth-hook
+/// connections, files, and a reserve.
 std::size_t own_files(const Config& config) {
     const auto& hook = config.authenticator.hook;
     return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
 }
 
-/// A login that waited longer for its check would be over before it is answered.
+/// If a login waited longer for its check, it would time out before its answer.
 AuthenticatorSettings authenticator_settings(const Config& config) {
     AuthenticatorSettings settings = config.authenticator;
     settings.longest_wait = config.login_timeout / 2;
     return settings;
 }
 
-/// Users and addresses that were banned before the restart still are.
+/// Users and addresses that were banned before the restart are still banned.
 void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>& shards,
               AddressLimits& address_limits) {
     const Millis now = monotonic_now();
@@ -124,7 +124,7 @@ Server::Server(const Config& config, ServerHost host) try
     for (const ListenUrl& url : config_.listen) listen(url);
     check_inherited();
     listen_locally();
-    // What nobody listens on, as those of shards that there are no more, must take no connections.
+    // Sockets that no listener uses, such as those of former shards, must not accept connections.
     inherited_.reset();
     if (config_.demo) show_chat();
 } catch (const ConfigError&) {
@@ -132,12 +132,12 @@ Server::Server(const Config& config, ServerHost host) try
 } catch (const std::system_error&) {
     throw;
 } catch (const std::runtime_error& error) {
-    throw ConfigError(error.what());  // a file that can't be used: the message names it
+    throw ConfigError(error.what());  // the message names the file that can't be used
 }
 
 Server::~Server() { stop(); }
 
-/// In a thread that ends, for then the shards may have threads of their own.
+/// Restores on a thread that ends, so that the shards can be handed to threads of their own.
 void Server::restore(const Inheritance& inheritance) {
     std::vector<Restore*> restored;
     for (auto& shard : shards_) restored.push_back(&shard->broker().restore());
@@ -145,7 +145,7 @@ void Server::restore(const Inheritance& inheritance) {
         keep_out(store_->restore(restored), shards_, address_limits_);
         if (inheritance.gateway) adopt(*inheritance.gateway);
     }).get();
-    malloc_trim(0);  // what was read lay between what stays
+    malloc_trim(0);  // the rows that were read lay between what stays
 }
 
 void Server::cannot_listen(const ListenUrl& url, const boost::system::error_code& error) const {
@@ -186,7 +186,7 @@ tcp::endpoint Server::listen_for_admins(const ListenUrl& url, const tcp::endpoin
 }
 
 tcp::endpoint Server::listen_for_clients(const ListenUrl& url, const tcp::endpoint& endpoint) {
-    // Through a proxy, pages come under the proxy's name.
+    // Behind a proxy, pages use the proxy's name.
     const bool guards_loopback = endpoint.address().is_loopback() &&
                                  !authenticates_clients(config_, url) && !url.proxy_protocol;
     const ListenerOptions options{url.proxy_protocol, url.has_tls(), url.path, origins_,
@@ -209,7 +209,7 @@ bool Server::leaves_out_ipv4(const ListenUrl& url, const tcp::endpoint& endpoint
     return endpoint.address().is_v6() && has_port_for_ipv4(url, config_.listen);
 }
 
-/// A socket without a listener would take connections that nobody answers.
+/// A socket without a listener would accept connections and never answer them.
 void Server::check_inherited() const {
     for (const auto& endpoint : inherited_->unused())
         throw ConfigError(
@@ -219,14 +219,14 @@ void Server::check_inherited() const {
                         bracketed(endpoint.address().to_string()), endpoint.port()));
 }
 
-/// "": there is no Unix socket.
+/// Returns "" if there is no Unix socket.
 std::string Server::local_path() const {
     if (!config_.admin_socket.empty())
         return config_.admin_socket == "none" ? "" : config_.admin_socket;
     return config_.data.empty() ? "" : config_.data + "/admin.sock";
 }
 
-/// Not every file system has sockets: without one by default, there is only less comfort.
+/// Not every file system has sockets, so it is no error if the default one can't be made.
 void Server::listen_locally() {
     const bool is_default = config_.admin_socket.empty();
     const std::string path = local_path();
@@ -244,7 +244,7 @@ void Server::listen_locally() {
     }
 }
 
-/// The configuration has seen to it that there is a listener for WebSockets.
+/// The configuration guarantees a listener for WebSockets.
 void Server::show_chat() {
     for (const auto& [url, open_to_anybody] : listening_)
         if (url.is_websocket())
@@ -255,7 +255,7 @@ void Server::begin() { store_->begin(); }
 
 void Server::start() {
     begin();
-    if (webhook_) {  // before anything happens: it must tell new events from earlier ones
+    if (webhook_) {  // before any event: it must tell new events from earlier ones
         store_->watch_events(webhook_->on_event());
         webhook_->start(store_->ledger());
     }
@@ -295,8 +295,8 @@ void Server::begin_drain(Millis over) {
     for (auto& shard : shards_) shard->send(Shard::Task([over](Shard& each) { each.drain(over); }));
 }
 
-/// Waits until the subscribers to presence have been sent that all users are offline, but no longer
-/// than stop-wait.
+/// Waits, at most for stop-wait, until the subscribers to presence have been sent that all users
+/// are offline.
 void Server::await_presence_sent() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(stop_wait_);
     while (std::chrono::steady_clock::now() < end) {
@@ -357,7 +357,8 @@ std::function<void()> Server::prepare_users(const Config& config) {
         take_files();
         const auto rules = authenticator_.rules();
         const auto lines = authenticator_.password_lines();
-        // Who reads it may rely on it: it is said when nobody reads any more what the rules forbid.
+        // The log line is a promise: it comes when no client can read any more what the rules
+        // forbid.
         const bool is_said = authenticator_.required() || rules;
         const auto left = std::make_shared<std::atomic<std::size_t>>(shards_.size());
         const auto judged = [left, is_said] {

@@ -33,13 +33,13 @@ class Shard;
 class Tls;
 class Webhook;
 
-/// What a server has to do with the process around it.
+/// The server's links to the process around it.
 struct ServerHost {
-    /// Is called on another thread when nothing can be stored any more, and the server should stop.
+    /// Called on another thread when nothing can be stored any more and the server should stop.
     std::function<void()> store_failed{};
     AdminHost api{};
-    Membership* cluster = nullptr;  ///< it owns the cluster's data; null: this node is alone
-    /// Is called on each shard's thread before it does anything.
+    Membership* cluster = nullptr;  ///< owns the cluster's data; null: this node is alone
+    /// Called on each shard's thread at the beginning of each round.
     std::function<void()> before_each_round{};
     Inheritance inheritance{};
 };
@@ -52,57 +52,58 @@ public:
     explicit Server(const Config& config, ServerHost host = {});
     ~Server();
 
-    /// Takes a client that another process has had, with its state. Before `start`; in a thread
-    /// that ends before it. False: the client is closed, the log says why.
+    /// Takes over a client of another process, with its state. Call it before `start`, on a thread
+    /// that ends before `start`. Returns false if the client was closed; the log says why.
     bool adopt(UniqueFd socket, std::string_view state);
-    /// Takes events of users that another process has had; the same. False: they can't be read.
+    /// Takes over another process' histories of users, in the same way. False: they can't be read.
     [[nodiscard]] bool adopt_history(std::string_view state);
-    /// That were all clients.
+    /// All clients have been adopted.
     void finish_adoption();
-    /// Does `begin` store what a process that has had the data before would miss?
+    /// True if `begin` stores changes that the previous process would not see.
     bool divides_rooms() const;
-    /// Stores what the constructor has changed, which `start` does otherwise. Throws
+    /// Stores what the constructor has changed. `start` does so if this was not called. Throws
     /// std::runtime_error.
     void begin();
     void start();
 
-    /// Begins a new event file, should the old one have been moved away.
+    /// Begins a new event file if the old one has been moved away.
     void reopen_files();
-    /// Puts the live settings to use, reopens the event file, and reads certificates, tokens,
-    /// users, keys and rules again. If a file can't be used, it says so in the log and returns it,
-    /// and nothing changes. The settings that need a restart must be the same as before.
+    /// Applies the live settings, reopens the event file, and reads certificates, tokens, users,
+    /// keys and rules again. If files can't be used, it logs and returns the faults, and changes
+    /// nothing. The settings that need a restart must be the same as before.
     std::vector<std::string> reload(const Config& config);
 
-    /// Is not ready from now on, as a load balancer sees.
+    /// From now on it tells load balancers that it is not ready.
     void announce_drain(Millis notice);
-    /// Refuses logins, and asks all clients to leave within that time. Their users stay online for
-    /// those who ask, and for the next start.
+    /// Refuses logins, and asks all clients to leave within that time. Their users still appear
+    /// online, and are online at the next start.
     void begin_drain(Millis over);
-    /// Refuses logins, publishes that all users are offline unless it was drained, disconnects all
-    /// clients and joins the threads.
+    /// Refuses logins, publishes that all users are offline (unless it was drained), disconnects
+    /// all clients and joins the threads.
     void stop();
-    /// Has it stopped, and will the next start find all that was acknowledged? Any thread.
+    /// True if it has stopped and the next start will find everything that was acknowledged. Any
+    /// thread.
     bool is_stored() const { return is_stored_; }
 
-    /// Once in a while: warns of certificates that end soon. Any thread.
+    /// Warns of certificates that expire soon. Call it now and then. Any thread.
     void look_at_certificates() { certificates_.warn_daily(); }
 
-    /// Do all event loops turn their wheels? Any thread, also before `start`.
+    /// True if all event loops turn their wheels. Any thread, also before `start`.
     bool is_alive() const;
 
-    /// Runs the task on each shard's thread, behind all the mail that lies there already, and waits
-    /// for all of them.
+    /// Runs the task on each shard's thread, after all mail that has already arrived there, and
+    /// waits for all shards.
     void on_every_shard(const std::function<void(Shard&)>& task);
 
     struct Listening {
         ListenUrl url;         ///< with its real port
-        bool open_to_anybody;  ///< reachable from outside, and does not authenticate
+        bool open_to_anybody;  ///< reachable from outside, without authentication
     };
     /// In the order of the configuration.
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
 
-    /// What an upgrade works with, see handover/. Between `start` and `stop`.
+    /// The pieces that an upgrade works with, see handover/. Between `start` and `stop`.
     GatewayPieces pieces();
 
 private:
@@ -118,13 +119,14 @@ private:
     /// Stands for the Unix socket among listeners.
     std::string local_url() const { return "unix:" + local_path(); }
     void listen_locally();
-    /// Each with the URL by which it was asked for. They stay the server's.
+    /// The sockets with the URLs that asked for them. The server still owns them.
     std::vector<std::pair<std::string, int>> listening_sockets() const;
     void show_chat();
     std::shared_ptr<const Tls> read_certificates(const Config& config,
                                                  const Inheritance& inheritance = {}) const;
     void watch_certificates(const Tls* tls);
-    // What a reload has to do once all files have been read. These throw if one can't be used.
+    // Each of these reads files and returns the function that applies them. They throw if a file
+    // can't be used.
     std::function<void()> prepare_tokens(const Config& config);
     std::function<void()> prepare_certificates(const Config& config);
     std::function<void()> prepare_users(const Config& config);
@@ -133,20 +135,20 @@ private:
     void restore(const Inheritance& inheritance);
     void adopt(const GatewayRecord& record);
     std::size_t adopt_bans(const GatewayRecord& record, Millis now);
-    /// When all shards stand still.
+    /// Call it when all shards are frozen.
     GatewayRecord describe();
 
-    const Config config_;  ///< of the start
+    const Config config_;  ///< at the start
     std::atomic<Millis> stop_wait_;
-    std::vector<std::unique_ptr<Config>> of_shards_;  ///< one each, for its own thread
+    std::vector<std::unique_ptr<Config>> of_shards_;  ///< one for each shard's thread
     const std::shared_ptr<const std::vector<std::string>> origins_;  ///< websocket-origin
-    std::optional<InheritedSockets> inherited_;                      ///< while it begins to listen
+    std::optional<InheritedSockets> inherited_;                      ///< only until it listens
     Admission admission_;
     AddressLimits address_limits_;
     GatewayTotals totals_;
     DrainState drain_;
     CertificateWatch certificates_;
-    std::shared_ptr<const Tls> tls_;  ///< of new connections; null: no listener has TLS
+    std::shared_ptr<const Tls> tls_;  ///< for new connections; null: no listener has TLS
     std::unique_ptr<LineWriter> events_;
     Authenticator authenticator_;
     std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it

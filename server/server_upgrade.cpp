@@ -1,4 +1,4 @@
-// What the server does when another process takes its place, or it takes that of another.
+// How a server passes its clients to another process, and how it takes over from one.
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
@@ -51,7 +51,7 @@ GatewayPieces Server::pieces() {
 
 // -- what it has in memory only --
 
-/// One shard after the other, for the order of their counts matters.
+/// One shard after the other, because the order of their counts matters.
 GatewayRecord Server::describe() {
     const Millis now = monotonic_now();
     GatewayRecord record{.login_wait = admission_.login_rate().ahead(now)};
@@ -68,8 +68,8 @@ GatewayRecord Server::describe() {
     return record;
 }
 
-/// Nobody knows where the clients of a count are at home: with another number of shards, each shard
-/// gets the counts of all, and looks for its own.
+/// The counts do not tell the home shards of their clients. So if the number of shards has changed,
+/// each shard gets all counts; those of other shards' clients do no harm.
 void Server::adopt(const GatewayRecord& record) {
     const Millis now = monotonic_now();
     admission_.login_rate().adopt(record.login_wait, now);
@@ -83,7 +83,7 @@ void Server::adopt(const GatewayRecord& record) {
         spdlog::error("{} bans or revocations exceed the limit, and are dropped", lost);
 }
 
-/// Returns how many are too many.
+/// Returns how many bans found no room.
 std::size_t Server::adopt_bans(const GatewayRecord& record, Millis now) {
     std::size_t lost = 0;
     for (const BanRecord& each : record.bans) {
@@ -95,7 +95,7 @@ std::size_t Server::adopt_bans(const GatewayRecord& record, Millis now) {
     return lost;
 }
 
-/// Histories are asked of all shards: any of them may have these events.
+/// Any shard may have these events, because histories are read from all shards.
 bool Server::adopt_history(std::string_view state) {
     const auto record = decode_history(state);
     if (!record) return false;

@@ -50,7 +50,8 @@ Watch::Watch() : watchdog_(service::watchdog_interval()) {
 }
 
 void Watch::end() {
-    if (store_failed_.exchange(true)) return;  // a second signal would end who goes on for us
+    if (store_failed_.exchange(true))
+        return;  // a second signal would end the program that replaces this one
     ::kill(::getpid(), SIGTERM);
 }
 
@@ -106,8 +107,8 @@ void Watch::wait(Server& server, ConfigReload& settings) {
     }
 }
 
-/// SIGTERM or SIGINT, or 0: none has come in that time. It obeys other signals, and tells the
-/// service manager that the event loops turn.
+/// Returns SIGTERM or SIGINT, or 0 if none has come in that time. It obeys other signals, and tells
+/// the service manager that the event loops turn.
 int Watch::next_signal(Millis time, Server& server, ConfigReload& settings) {
     const Millis end = monotonic_now() + time;
     for (Millis left = time; left > 0; left = end - monotonic_now()) {
@@ -146,7 +147,7 @@ void Watch::obey_hangup(Server& server, ConfigReload& settings) {
     });
 }
 
-/// The signal alone says nothing: only the API does, on its Unix socket.
+/// The signal alone starts nothing: only a request to the API on its Unix socket does.
 void Watch::begin_upgrade() {
     std::unique_lock lock(mutex_);
     const auto order = std::exchange(upgrading_, std::nullopt);
@@ -154,14 +155,14 @@ void Watch::begin_upgrade() {
     if (order && upgrade_) upgrade_(*order);
 }
 
-/// What is to be done once in a while.
+/// Regular upkeep.
 void Watch::look_after(Server& server) {
     give_back_memory(server.admission().open());
     server.look_at_certificates();
 }
 
-/// When many connections have closed, the allocator would keep their memory. While it
-/// is given back, nobody gets any, so it is not done for a few.
+/// When many connections have closed, the allocator would keep their memory. While it gives memory
+/// back, no thread can allocate, so this is not done for a few connections.
 void Watch::give_back_memory(std::size_t connections) {
     most_connections_ = std::max(most_connections_, connections);
     if (connections > most_connections_ / 4 * 3) return;

@@ -17,44 +17,45 @@ namespace pulsegate {
 
 class Server;
 
-/// What the main thread does while the shards serve: it waits for SIGTERM or SIGINT, reloads on
-/// SIGHUP, and returns memory to the system. What the API asks of the process wakes it with a
-/// signal, too. Construct it before any other thread: threads inherit the blocked signals, so that
-/// only the main thread takes them.
+/// The main thread's work while the shards serve: it waits for SIGTERM or SIGINT, reloads on
+/// SIGHUP, and returns memory to the system. The API's requests to the process wake it with a
+/// signal, too. Construct it before any other thread starts: threads inherit the blocked signals,
+/// so only the main thread takes them.
 class Watch {
 public:
     Watch();
 
-    /// From any thread: has `wait` return.
+    /// Makes `wait` return. Any thread.
     void end();
 
     using Reload = std::function<ReloadOutcome()>;
 
-    /// Has a signal come that ends the process? It obeys SIGHUP if there is anything to reload, and
-    /// tells the service manager that the process is alive. For a node that does not serve yet.
+    /// True if a signal has arrived that ends the process. It obeys SIGHUP if there is anything to
+    /// reload, and tells the service manager that the process is alive. For a node that does not
+    /// serve yet.
     bool is_to_end(const Reload& reload = {});
 
     bool has_store_failed() const { return store_failed_; }
 
-    /// From any thread: has `wait` return, and the process drain on these terms.
+    /// Makes `wait` return, and the process drain on these terms. Any thread.
     void ask_drain(const DrainTerms& terms);
     using OnReload = std::function<void(const ReloadOutcome&)>;
-    /// From any thread: reloads, and then calls `told`.
+    /// Makes the main thread reload and then call `told`. Any thread.
     void ask_reload(OnReload told);
-    /// Those who have asked can't be told any more.
+    /// Drops the requests to reload: their callers can't be told any more.
     void forget_reloads() { take_reloads(); }
     using Upgrade = std::function<void(const UpgradeOrder&)>;
-    /// What `ask_upgrade` is answered with, on the main thread. Before `wait`.
+    /// Sets the function that `ask_upgrade` makes the main thread call. Before `wait`.
     void upgrade_by(Upgrade upgrade) { upgrade_ = std::move(upgrade); }
-    /// From any thread: has another program take over.
+    /// Makes another program take over. Any thread.
     void ask_upgrade(const UpgradeOrder& order);
 
-    /// On which terms the process is to be drained before it stops.
+    /// The terms for draining the process before it stops.
     DrainTerms drain_terms(const DrainTerms& by_settings);
-    /// False: a signal has come meanwhile that ends the process at once.
+    /// Returns false if a signal has arrived that ends the process at once.
     bool pause(Millis time, Server& server, ConfigReload& settings);
 
-    /// Returns on SIGTERM or SIGINT, and when the store has failed.
+    /// Returns on SIGTERM or SIGINT, or when the store has failed.
     void wait(Server& server, ConfigReload& settings);
 
 private:
@@ -72,7 +73,7 @@ private:
     const Millis watchdog_;
     Upgrade upgrade_{};
     std::mutex mutex_;
-    std::optional<DrainTerms> asked_;        ///< by the API
+    std::optional<DrainTerms> asked_;        ///< over the API
     std::vector<OnReload> reloads_;          ///< as well
     std::optional<UpgradeOrder> upgrading_;  ///< as well
     std::size_t most_connections_ = 0;

@@ -27,38 +27,39 @@ class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// `webhook` is null if there is none. Requests must carry one of the tokens, if there are any;
-    /// /healthz needs none.
+    /// `webhook` is null if there is none. If there are tokens, requests must carry one, except for
+    /// /healthz.
     Admin(std::vector<Shard*> shards, const GatewayParts& shared, const Webhook* webhook,
           const Config& config, AdminTokens tokens, AdminHost host);
     ~Admin();
 
-    /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: the port is
-    /// another listener's for IPv4. Throws boost::system::system_error.
+    /// Call it before `start`. Returns the endpoint with its real port. `only_ipv6`: another
+    /// listener has the port for IPv4. Throws boost::system::system_error.
     Endpoint listen(const Endpoint& endpoint, bool only_ipv6, bool has_tls);
 
-    /// The same on a socket that listens already.
+    /// The same, on a socket that listens already.
     Endpoint listen(const Endpoint& endpoint, UniqueFd inherited, bool has_tls);
-    /// The same on a Unix socket, without a token. Throws boost::system::system_error.
+    /// The same, on a Unix socket, where requests need no token. Throws
+    /// boost::system::system_error.
     void listen_locally(const std::string& path);
     void listen_locally(const std::string& path, UniqueFd inherited);
     /// See HttpServer.
     std::vector<int> listening() const;
     int listening_locally() const;
 
-    /// Serves the demo's page, which connects there. Call it before `start`.
+    /// Serves the demo's page, which connects to `gateway`. Call it before `start`.
     void show_chat(const ChatGateway& gateway);
 
-    /// For new connections to listeners with TLS. Any thread.
+    /// Makes the TLS sessions of new connections from now on. Any thread.
     void use(std::function<SSL*()> new_tls_session);
 
-    /// From now on requests must carry one of these. Any thread.
+    /// Requires one of these tokens from now on. Any thread.
     void use(AdminTokens tokens);
 
     void start();
     void stop();
 
-    /// Has its thread stand still, on return, until `release`.
+    /// Stops its thread, before it returns, until `release`.
     void hold();
     void release();
 

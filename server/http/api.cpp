@@ -21,8 +21,8 @@ ApiReply method_refused(const Route& route) {
     return refusal;
 }
 
-/// If a body were ignored, a request could choose more than its sender meant, as with parameters.
-/// Many HTTP clients send {} with each POST, which says nothing.
+/// If a body were ignored, a request could affect more than its sender meant, as with parameters.
+/// Many HTTP clients send {} with each POST; it is allowed because it is empty.
 void check_body(const Route::Method& method, const ApiRequest& request) {
     if (!method.takes_body && !request.body.empty() && request.body != "{}")
         throw BadRequest(ApiError::unexpected_body,
@@ -45,7 +45,7 @@ boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiCont
     co_return api_refusal(mistake->error, mistake->sentence);
 }
 
-/// Changes, and what shows as much as one who may change all may see.
+/// True for changes, and for reads that need the role of an operator.
 bool is_audited(const ApiRequest& request, const Route& route) {
     const Route::Method* const method = route.method(request.method);
     return is_change(request) || (method && method->role_needed() == AdminRole::operate);
@@ -82,7 +82,7 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     const Route& route = find_route(request.path);
     ApiRequest routed = request;
     routed.route = route.path;
-    const std::string token(guard_.name_shown(request));  // tokens may be others by the end
+    const std::string token(guard_.name_shown(request));  // the tokens may change meanwhile
     routed.token = token;
     ApiReply reply = co_await call(*route.method(request.method), context_, routed);
     if (is_audited(routed, route)) audit(routed, reply.status);

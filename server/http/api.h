@@ -13,7 +13,7 @@ namespace pulsegate {
 /// Decides whether a request may be answered, and passes it to its resource (see routes.h).
 class Api {
 public:
-    /// Requests must carry one of the tokens, if there are any.
+    /// If there are tokens, requests must carry one.
     Api(const ApiContext& context, AdminTokens tokens)
         : context_(context), guard_(std::move(tokens)) {}
 
@@ -22,16 +22,16 @@ public:
     /// The longest body that a request with this header may have.
     std::size_t most_body_bytes(const ApiRequest& request) const;
 
-    /// What the answer is whatever the body says; nothing: that depends. The log is told of changes
-    /// that are refused.
+    /// The answer if the request is refused whatever its body says; nothing if it is not. Logs
+    /// refused changes.
     std::optional<ApiReply> refusal(const ApiRequest& request) const;
 
-    /// Does it ask whether the gateway is well?
+    /// True if the request asks whether the gateway is well.
     bool is_probe(const ApiRequest& request) const;
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) const;
 
-    /// The request is answered with that status, by whatever part of the server.
+    /// Counts a request that any part of the server has answered with this status.
     void count(const ApiRequest& request, boost::beast::http::status status) const;
 
 private:

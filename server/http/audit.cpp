@@ -15,10 +15,11 @@ using boost::beast::http::verb;
 
 namespace {
 
-/// Of a path with its parameters: three names of the usual length, and a reason.
+/// Room for a path with three names of the usual length and a reason.
 constexpr std::size_t most_of_target = 1000;
 
-/// In quotes and cut. A target is percent-encoded: what is no visible ASCII is nobody's name.
+/// Quotes and cuts the target. A target is percent-encoded, so it needs no characters but visible
+/// ASCII.
 std::string printable(std::string_view target) {
     std::string text = "'";
     for (const char c : target.substr(0, most_of_target)) {

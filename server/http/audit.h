@@ -7,15 +7,14 @@
 
 namespace pulsegate {
 
-/// Does the request change anything, or try to?
+/// True if the request changes something, or tries to.
 bool is_change(const ApiRequest& request);
 
-/// Who has asked for what, and with which success, for the log: of each change, but never its body,
-/// and of each trace.
+/// Logs a change or a trace: the client, the request without its body, and the result.
 void audit(const ApiRequest& request, boost::beast::http::status status);
 
-/// The same of a change that was refused before anything was done. Anybody who reaches the
-/// listener can provoke such lines, so their number is limited.
+/// The same for a request that was refused at once. Anybody who reaches the listener can provoke
+/// such lines, so their number is limited.
 void audit_refused(const ApiRequest& request, boost::beast::http::status status);
 
 }  // namespace pulsegate

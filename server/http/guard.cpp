@@ -24,13 +24,13 @@ ApiReply role_refused(const AdminToken& token, AdminRole needed) {
                        {{"role", name_of(needed)}});
 }
 
-/// Nothing: it does not come from a web page, or from one of the gateway's own.
+/// Nothing if the request comes from no web page, or from one of the gateway's own.
 std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
     if (!request.host.empty() && !is_loopback_host(request.host))
         return api_refusal(ApiError::foreign_host,
                            "without an admin-token-file, the gateway answers only requests to "
                            "localhost or a loopback address: see the Host field");
-    // A browser states no origin for what a page shows or frames. A link to a page of ours is fine.
+    // A browser states no origin for images and frames of a page. A link to a page of ours is fine.
     const bool is_foreign = request.fetch_site == "cross-site" && request.fetch_dest != "document";
     if (is_foreign || !origin_allowed(request.origin, request.host, {}))
         return api_refusal(ApiError::foreign_origin,

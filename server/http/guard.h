@@ -9,19 +9,19 @@
 
 namespace pulsegate {
 
-/// Decides who may use the API. Without tokens that is everybody who reaches it, but not the
-/// scripts of web pages in a browser on this machine, which come under the name of the page's host
-/// (DNS rebinding) or from another origin. What comes by the Unix socket is answered without a
-/// token: the file's mode has let its user in.
+/// Decides which requests the API may answer. Without tokens it answers all clients that reach it,
+/// except scripts of web pages in a browser on this machine: their requests name the page's host
+/// (DNS rebinding) or another origin. Requests over the Unix socket need no token, because the
+/// file's mode has already let their user in.
 class ApiGuard {
 public:
-    /// Requests must carry one of the tokens as a bearer token, if there are any.
+    /// If there are tokens, requests must carry one as a bearer token.
     explicit ApiGuard(AdminTokens tokens) : tokens_(std::move(tokens)) {}
 
-    /// The name of the token that the request has shown; "": none, or a wrong one.
+    /// The name of the request's token; "" if the token is missing or wrong.
     std::string_view name_shown(const ApiRequest& request) const;
 
-    /// Nothing: a request that needs this role may be answered.
+    /// Nothing if a request that needs this role may be answered.
     std::optional<ApiReply> refusal(const ApiRequest& request, AdminRole needed) const;
 
 private:

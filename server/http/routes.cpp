@@ -39,7 +39,7 @@ using boost::beast::http::verb;
 
 namespace {
 
-/// Of a list of messages.
+/// For a list of messages.
 constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 
 boost::asio::awaitable<ApiReply> show_index(const ApiContext& api, const ApiRequest& request);
@@ -141,7 +141,7 @@ constexpr Route routes[] = {
      .most_body_bytes = most_list_bytes},
 };
 
-/// What each method needs.
+/// The role that each method needs.
 boost::json::object roles_json(const Route& route) {
     boost::json::object roles;
     for (const Route::Method& method : route.methods)

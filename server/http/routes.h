@@ -13,18 +13,18 @@
 
 namespace pulsegate {
 
-/// Stands for the parameters of a method that ignores them.
+/// The parameters of a method that ignores them.
 inline constexpr std::string_view any_parameters = "*";
 
-/// A resource of the API, and what can be done with it. All of them are in the table in routes.cpp,
-/// each with functions from the file of its subject: this is where a new one is entered.
+/// A resource of the API and its methods. The table in routes.cpp lists all resources, with
+/// functions from the file of each subject. Add a new resource there.
 struct Route {
     using Handler = boost::asio::awaitable<ApiReply> (*)(const ApiContext&, const ApiRequest&);
     struct Method {
-        boost::beast::http::verb verb;  ///< GET has HEAD with it, which the server answers
+        boost::beast::http::verb verb;  ///< GET includes HEAD, which the server answers
         Handler answer;
-        std::string_view parameters{};    ///< that it takes, separated by spaces
-        std::optional<AdminRole> role{};  ///< nothing: read for GET, operate for all others
+        std::string_view parameters{};    ///< allowed ones, separated by spaces
+        std::optional<AdminRole> role{};  ///< default: read for GET, operate for all others
         bool takes_body = false;
 
         AdminRole role_needed() const {
@@ -34,23 +34,23 @@ struct Route {
     };
     enum class Access : std::uint8_t { with_token, anybody };
 
-    /// See path_pattern.h; what stands for a `{user}` in it is `ApiRequest::segment("user")`.
+    /// See path_pattern.h; `ApiRequest::segment("user")` is the text that matches `{user}`.
     std::string_view path;
     Method methods[3]{};
     Access access = Access::with_token;
     std::size_t most_body_bytes = 16 * 1024;
-    bool is_probe = false;  ///< it tells whether the gateway is well
+    bool is_probe = false;  ///< it reports whether the gateway is well
 
-    /// Null if the resource does not have it.
+    /// Null if the resource does not have the method.
     const Method* method(boost::beast::http::verb asked) const;
-    /// As in the field Allow.
+    /// The methods, as in the field Allow.
     std::string allowed() const;
 };
 
-/// All of them.
+/// All resources.
 std::span<const Route> all_routes();
 
-/// One that answers 404 if there is no such resource.
+/// The resource with this path; if there is none, a route that answers 404.
 const Route& find_route(std::string_view path);
 
 }  // namespace pulsegate

@@ -39,7 +39,7 @@ bool is_probe(const ApiRequest& request) {
     return request.path == "/healthz" || request.path == "/readyz";
 }
 
-/// The page of a node that stands by, in place of the dashboard. Null: it has no such file.
+/// The files of a standby node's page, in place of the dashboard. Null if there is no such file.
 const WebFile* file_of_page(const ApiRequest& request) {
     if (request.method != verb::get && request.method != verb::head) return nullptr;
     if (request.path == "/") return find_web_file("/standby");
@@ -88,7 +88,7 @@ struct StandbyAdmin::Impl {
     }
 
     boost::asio::awaitable<ApiReply> reload(const ApiRequest& request) {
-        const std::string token(guard.name_shown(request));  // tokens may be others by the end
+        const std::string token(guard.name_shown(request));  // the tokens may change meanwhile
         ApiRequest audited = request;
         audited.token = token;
         ApiReply reply = co_await reload_by(server.io(), ask_reload);

@@ -14,15 +14,15 @@ namespace pulsegate {
 
 class Membership;
 
-/// The HTTP API of a node that stands by: a page at / that says so, /healthz, /readyz (not ready),
-/// /metrics, /api/v1/cluster and /api/v1/reload. All else is answered with 503. It owns its
-/// listeners and a thread of its own.
+/// The HTTP API of a standby node: a page at / that says so, /healthz, /readyz (not ready),
+/// /metrics, /api/v1/cluster and /api/v1/reload. It answers all other requests with 503. It owns
+/// its listeners and a thread of its own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
-    /// `cluster` must outlive it. Requests must carry one of the tokens, if there are any; the page
-    /// and the probes need none.
+    /// `cluster` must outlive it. If there are tokens, requests must carry one, except for the page
+    /// and the probes.
     StandbyAdmin(const Membership& cluster, AdminTokens tokens, AskReload reload);
     ~StandbyAdmin();
 
@@ -38,7 +38,7 @@ public:
     void use(std::function<SSL*()> new_tls_session);
     void use(AdminTokens tokens);
 
-    /// Answers nobody any more, and calls nobody.
+    /// Answers no more requests, and makes no more calls.
     void stop();
 
 private:

@@ -34,13 +34,13 @@ using boost::system::error_code;
 
 namespace {
 
-/// Logins that may wait for a connection: what these could do within the timeout is less. When more
-/// come, those go whose turn would come last.
+/// The most requests that may wait for a connection; a backend answers fewer within the timeout.
+/// When more come, those whose turn would come last are refused.
 constexpr std::size_t most_waiting_questions = 2000;
 
 using Opinion = std::variant<AuthResult, HookFailure>;
 
-/// What the backend is asked, for all who ask the same.
+/// One request to the backend, for all logins with the same credentials.
 struct Question {
     Question(asio::io_context& io, const AuthCache::Key& asked, Credentials shown)
         : key(asked), credentials(std::move(shown)), patience(io) {}
@@ -51,9 +51,9 @@ struct Question {
     FairQueue::Ticket ticket = 0;
     asio::steady_timer patience;
     HttpClient::Call call{};
-    std::optional<Millis> asked{};  ///< when; nothing: it waits for its turn
-    unsigned asked_after = 0;       ///< so many calls of `forget`
-    bool over = false;              ///< all have their answer
+    std::optional<Millis> asked{};  ///< when it was sent; nothing: it waits for its turn
+    unsigned asked_after = 0;       ///< the number of calls of `forget` before that
+    bool over = false;              ///< all its logins have their answer
 };
 using QuestionRef = std::shared_ptr<Question>;
 
@@ -100,7 +100,7 @@ struct AuthHook::Impl {
         asio::co_spawn(io, work(), asio::detached);
     }
 
-    /// Another takes its place, or its time is over.
+    /// Refuses a request that waited: another takes its place, or its time is over.
     void turn_away(Question& question) {
         const auto alive = dequeue(question.ticket);
         count([](HookCounters& all) { ++all.busy; });
@@ -116,8 +116,9 @@ struct AuthHook::Impl {
         return question;
     }
 
-    /// It may wait as long again once it is asked: those who waited for their turn would all be
-    /// asked in vain otherwise, when there are more of them than the backend can answer.
+    /// Limits the wait for a turn, and then the wait for the answer, to the timeout each. With one
+    /// limit for both, an overloaded backend would be asked only requests that are about to time
+    /// out.
     void limit(const QuestionRef& question) {
         question->patience.expires_after(std::chrono::milliseconds(settings.timeout));
         question->patience.async_wait([this, question](error_code cancelled) {
@@ -170,7 +171,7 @@ struct AuthHook::Impl {
         for (const Answer& answer : std::exchange(question.answers, {})) answer(result);
     }
 
-    /// May others have its answer? Not if the cache is off, nor if a reload came in between.
+    /// True if other logins may use its answer: the cache is on, and no reload came in between.
     bool is_shared(const Question& question) const {
         const auto open = shared.find(question.key);
         return open != shared.end() && open->second.get() == &question;
@@ -185,7 +186,7 @@ struct AuthHook::Impl {
     // -- who is asked
     // -------------------------------------------------------------------------------
 
-    /// Asks one question after the other while any wait, and unless too many do so by now.
+    /// Sends one request after the other while any wait, unless enough coroutines do so already.
     asio::awaitable<void> work() {
         while (working <= settings.connections) {
             const auto ticket = queue.take_first();
@@ -238,13 +239,14 @@ struct AuthHook::Impl {
     HttpClient client;
     boost::unordered_flat_map<AuthCache::Key, QuestionRef, CredentialMacHash>
         shared;       ///< the open questions that others may join
-    FairQueue queue;  ///< whose turn it is to be asked
-    boost::unordered_flat_map<FairQueue::Ticket, QuestionRef> waiting;  ///< those in the queue
+    FairQueue queue;  ///< the order in which requests are sent
+    boost::unordered_flat_map<FairQueue::Ticket, QuestionRef>
+        waiting;  ///< the requests in the queue
     FairQueue::Ticket last_ticket = 0;
-    unsigned working = 0;    ///< coroutines, each with one question at a time
+    unsigned working = 0;    ///< coroutines, each with one request at a time
     unsigned forgotten = 0;  ///< calls of `forget`
 
-    mutable std::mutex mutex;  ///< of the counters
+    mutable std::mutex mutex;  ///< guards the counters
     HookCounters counters;
 
     asio::executor_work_guard<asio::io_context::executor_type> serving{io.get_executor()};

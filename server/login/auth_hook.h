@@ -19,11 +19,11 @@
 namespace pulsegate {
 
 struct AuthHookSettings {
-    std::optional<HttpUrl> url;  ///< nothing: nobody is asked
+    std::optional<HttpUrl> url;  ///< nothing: there is no hook
     std::string ca_file;         ///< PEM; "": the authorities that the system trusts
     std::string token_file;      ///< "": no Authorization
-    Millis timeout = 3'000;      ///< for the answer, and for the turn to be asked
-    Millis cache = 10'000;       ///< how long an answer is remembered; 0: not at all
+    Millis timeout = 3'000;      ///< for the backend's answer, and for a request's turn
+    Millis cache = 10'000;       ///< how long an answer is cached; 0: not at all
     unsigned connections = 16;
 };
 
@@ -31,18 +31,18 @@ struct AuthHookSettings {
 struct HookCounters {
     std::uint64_t allowed = 0;
     std::uint64_t denied = 0;
-    std::uint64_t failed = 0;      ///< no answer, or none that can be used
-    std::uint64_t busy = 0;        ///< not asked, because too many wait
+    std::uint64_t failed = 0;      ///< no answer, or an unusable one
+    std::uint64_t busy = 0;        ///< not asked, because too many logins wait
     std::uint64_t revoked = 0;     ///< allowed, but a user's logins were revoked meanwhile
-    std::uint64_t remembered = 0;  ///< logins that needed no request of their own
+    std::uint64_t remembered = 0;  ///< logins without a request of their own
 
     Histogram<5, 10, 25, 50, 100, 250, 500, 1'000, 2'500, 5'000> wait;  ///< for the answers
 };
 
-/// Asks the company's own backend whether a client may come in, over HTTP, on a thread of its own.
+/// Asks the company's own backend over HTTP whether a client may log in, on a thread of its own.
 ///
-/// It fails closed: without a clear answer in time nobody comes in. Those who ask the same at the
-/// same time share one request, and for a while its answer, unless the cache is off.
+/// It fails closed: a login without a clear answer in time is refused. Unless the cache is off,
+/// logins with the same credentials share one request, and later ones its answer for a while.
 class AuthHook {
 public:
     using Answer = std::function<void(AuthResult)>;
@@ -51,25 +51,25 @@ public:
     explicit AuthHook(AuthHookSettings settings);
     ~AuthHook();
 
-    /// From any thread; `answer` is called on the hook's own. Logins that wait for a connection
-    /// take turns by their address, and by their user within an address.
+    /// From any thread; `answer` is called on the hook's thread. Logins that wait for a connection
+    /// take turns by address, and by user within an address.
     void authenticate(Credentials credentials, const Address& address, Answer answer);
 
-    /// Reads them from files. Throws as the constructor does.
+    /// Reads the credentials from their files. Throws as the constructor does.
     std::shared_ptr<const HttpCredentials> read_credentials() const;
-    /// For all requests from now on. What is remembered is forgotten.
+    /// Uses these credentials for all further requests, and forgets all answers.
     void use(std::shared_ptr<const HttpCredentials> credentials);
-    /// Puts the timeout, the cache's lifetime and the number of connections to use; the rest of the
-    /// settings must be as before. What is remembered is forgotten.
+    /// Applies the timeout, the cache's lifetime and the number of connections, and forgets all
+    /// answers. The other settings must be as before.
     void use(const AuthHookSettings& settings);
 
-    /// Forgets what is remembered. Whom a request that is under way allows must come again: the
-    /// backend may not have known yet who is no longer welcome.
+    /// Forgets all answers. A login that a pending request allows is refused and must be repeated:
+    /// the backend may have answered before it knew of the revocation.
     void forget();
 
     HookCounters counters() const;
 
-    /// No answers any more.
+    /// Gives no more answers.
     void stop();
 
 private:

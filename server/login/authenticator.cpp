@@ -19,7 +19,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Trouble with a file is told with the setting that named it.
+/// Adds the name of the setting that named the file to its errors.
 template <class Load>
 auto load_for(const char* setting, Load load) {
     try {
@@ -29,8 +29,8 @@ auto load_for(const char* setting, Load load) {
     }
 }
 
-/// Three parts, of which the first is an object of JSON in base64url, perhaps behind blanks (RFC
-/// 7515, section 3). A password may have dots.
+/// True for three parts, the first of which is a JSON object in base64url, perhaps behind blanks
+/// (RFC 7515, section 3). A password may have dots too.
 bool looks_like_token(std::string_view password) {
     if (std::count(password.begin(), password.end(), '.') != 2) return false;
     const auto header = from_base64url(password.substr(0, password.find('.')));
@@ -43,7 +43,7 @@ AuthResult refusal(std::string why, bool guessed) {
     return {.reason = Reason::bad_user_name_or_password, .why = std::move(why), .guessed = guessed};
 }
 
-/// By the client id alone it could be any user.
+/// The prefix keeps a client id from naming a real user.
 AuthResult anonymous(const Credentials& credentials) {
     AuthResult result;
     if (credentials.client.empty()) result.client = random_client_id();
@@ -154,8 +154,8 @@ void Authenticator::authenticate(const Credentials& credentials, const Address& 
     checks_.add(mac, address, credentials.user, std::move(turn), std::move(answer));
 }
 
-/// A token of an unknown key is checked once more when the set of keys has been fetched anew: by
-/// the thread of the key server, for that takes little.
+/// Checks a token of an unknown key again when the set of keys has been fetched. The key server's
+/// thread can do that, because it takes little time.
 Authenticator::Answer Authenticator::with_key_server(const Credentials& credentials,
                                                      const Address& address, Answer answer) const {
     return [this, credentials, address, answer = std::move(answer)](AuthResult result) {
@@ -174,7 +174,7 @@ AuthResult Authenticator::check_token(const JwtVerifier& tokens, std::string_vie
     const auto checked = tokens.verify(token, unix_now(), served.get());
     if (const auto* refused = std::get_if<JwtRefusal>(&checked)) {
         const bool awaits_key = refused->unknown_key && key_server_;
-        // No guess: the key may be one that the provider has just begun to use.
+        // Not counted as a guess: the provider may have just begun to use this key.
         AuthResult result = refusal("its token: " + refused->why, refused->forged && !awaits_key);
         result.awaits_key = awaits_key;
         if (awaits_key && key_server_->is_in_trouble()) {
@@ -201,12 +201,12 @@ bool Authenticator::is_for_hook(const Files& files, const Credentials& credentia
     return hook_ && !files.is_token(credentials.password) && !files.has_user(credentials.user);
 }
 
-/// Of all that a check's result depends on.
+/// Covers everything that a check's result depends on.
 CredentialMac Authenticator::mac_of(const Credentials& credentials) const {
     return macs_.of({credentials.user, credentials.password});
 }
 
-/// Who is the user then, its name or its client id, is what user-from says.
+/// The setting user-from decides whether the username or the client id is the user.
 AuthResult Authenticator::success(const Files& files, const std::string& user) {
     AuthResult result;
     result.password_line = files.passwords->line_of(user);

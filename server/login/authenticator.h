@@ -27,26 +27,27 @@ struct AuthenticatorSettings {
     JwtSettings jwt;
     KeyServerSettings key_server;
     AuthHookSettings hook;
-    std::string access_file;  ///< "": the usual rules, once anybody is asked who they are
+    std::string access_file;  ///< "": the default rules, if logins are checked
     bool allow_anonymous = false;
-    bool user_by_certificate = false;  ///< who shows a certificate is its user, and not asked here
-    Millis longest_wait = 5'000;       ///< for the turn to be checked
+    bool user_by_certificate = false;  ///< a client with a certificate needs no other check
+    Millis longest_wait = 5'000;       ///< for a login's turn to be checked
 
     bool has_keys() const {
         return !jwt.secret_files.empty() || !jwt.public_key_files.empty() || key_server.url;
     }
-    /// Is there anything to check a username, a password or a token by?
+    /// True if usernames, passwords or tokens can be checked.
     bool has_users() const { return !password_file.empty() || has_keys() || hook.url; }
     /// Must clients show who they are?
     bool checks_logins() const { return has_users() || user_by_certificate; }
 };
 
-/// Decides who may come in, and keeps the rules for those who are. Passwords are hashed and tokens
-/// verified on threads of its own: no event loop waits for them. A password that was right is
-/// remembered until the next reload.
+/// Decides which clients may log in, and keeps the access rules. It hashes passwords and verifies
+/// tokens on its own threads, so no event loop waits for them. It remembers correct passwords until
+/// the next reload.
 ///
-/// A token is one by its form, whatever the user name, if there are keys for tokens. Else who is in
-/// the password file is judged by it, and all others by the company's backend, if there is a hook.
+/// If there are keys for tokens, a password in the form of a token is checked as a token, whatever
+/// the username. Otherwise users in the password file are checked by it, and all others by the
+/// company's backend, if there is a hook.
 class Authenticator {
 public:
     using Answer = CheckPool::Answer;
@@ -59,58 +60,58 @@ public:
     /// Must clients show who they are?
     bool required() const { return settings_.checks_logins(); }
 
-    /// Is it told the addresses of clients?
+    /// True if it needs the addresses of clients.
     bool has_hook() const { return hook_ != nullptr; }
 
-    /// From any thread, and both functions are called on any; they must not call back. What takes
-    /// time waits for its turn, which `turn` announces: `begin` or `give_up` must follow.
+    /// From any thread. Both functions may be called on any thread, and must not call back. A slow
+    /// check waits for its turn, which `turn` announces: then call `begin` or `give_up`.
     void authenticate(const Credentials& credentials, const Address& address, Turn turn,
                       Answer answer);
     void begin(CheckPool::Ticket ticket, Credentials credentials) {
         checks_.begin(ticket, std::move(credentials));
     }
-    /// Its client has gone.
+    /// The login's client has gone.
     void give_up(CheckPool::Ticket ticket) { checks_.give_up(ticket); }
 
-    /// Reads all files anew, and the keys for tokens from these. Throws as the constructor does.
-    /// What it returns puts them to use. There must be keys if there were some before, and only
-    /// then.
+    /// Reads all files again, with the keys for tokens that `jwt` names. The returned function
+    /// applies them. There must be keys if there were keys before, and only then. Throws as the
+    /// constructor does.
     [[nodiscard]] std::function<void()> prepare_reload(const JwtSettings& jwt);
-    /// Does both with the same files. If it throws, nothing changes.
+    /// Reads the same files again and applies them. If it throws, nothing changes.
     void reload() { prepare_reload(settings_.jwt)(); }
 
-    /// Puts the limits of the hook, the intervals of the key server and the longest wait to use;
-    /// the rest of the settings must be as before.
+    /// Applies the limits of the hook, the intervals of the key server and the longest wait. The
+    /// other settings must be as before.
     void use(const AuthenticatorSettings& settings);
 
-    /// Lets nobody in as this user by what is remembered of earlier logins. The hook forgets all
-    /// its answers: which user one is about may be said by the client id.
+    /// Forgets earlier successful logins of this user. The hook forgets all its answers, because an
+    /// answer's user may depend on the client id.
     void forget(std::string_view user) const;
 
-    /// The rules for everybody who brings none; null: everything is allowed.
+    /// The rules for clients without rules of their own; null: everything is allowed.
     std::shared_ptr<const AccessRules> rules() const { return files()->rules; }
 
     /// The lines of the password file; null: there is none.
     std::shared_ptr<const PasswordLines> password_lines() const { return files()->password_lines; }
 
-    /// Nothing without a hook.
+    /// Nothing if there is no hook.
     std::optional<HookCounters> hook_counters() const;
-    /// Nothing without a key server.
+    /// Nothing if there is no key server.
     std::optional<KeyServerCounters> key_server_counters() const;
 
-    /// Begins no more checks of passwords.
+    /// Begins no more password checks.
     void begin_stop();
-    /// Waits for the checks under way, which may take seconds: no answers any more.
+    /// Waits for the checks under way, which may take seconds. Gives no more answers.
     void stop();
 
 private:
-    /// What the files say: replaced as a whole, so that no check sees half of a change.
+    /// The contents of the files. It is replaced as a whole, so no check sees half of a change.
     struct Files {
         std::optional<PasswordFile> passwords;
         std::optional<JwtVerifier> tokens;
         std::shared_ptr<const PasswordLines> password_lines;  ///< null: there is no such file
         std::shared_ptr<const AccessRules> rules;
-        mutable RightPasswords right_passwords{};  ///< that clients have shown since
+        mutable RightPasswords right_passwords{};  ///< of logins since the files were read
 
         bool has_user(const std::string& user) const { return passwords && passwords->has(user); }
         bool is_token(std::string_view password) const;
@@ -132,7 +133,7 @@ private:
     const std::unique_ptr<KeyServer> key_server_;  ///< null: there is none
     const CredentialMacs macs_;
     PasswordLine last_line_ = 0;
-    mutable std::mutex mutex_;  ///< of the pointer only
+    mutable std::mutex mutex_;  ///< guards the pointer only
     std::shared_ptr<const Files> files_;
     CheckPool checks_;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-/// Checks shorter than this are offered their turn while the one before them still runs, so that no
+/// If checks are shorter than this, the next one is offered its turn while one still runs, so no
 /// thread waits for an event loop.
 constexpr double short_check = 0.1;
 
@@ -39,7 +39,7 @@ void CheckPool::add(const CredentialMac& credentials, const Address& address, st
         for (const Ticket last : queue_.drop_last()) refuse(last);
 }
 
-/// How many turns may be waited for: as many as can be checked within the longest wait.
+/// The most turns that may wait: as many checks as fit into the longest wait.
 std::size_t CheckPool::places() const {
     const double wait = static_cast<double>(longest_wait_) / 1000;
     return static_cast<std::size_t>(wait / seconds_a_check_ * threads_);

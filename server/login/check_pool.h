@@ -19,26 +19,27 @@ namespace pulsegate {
 
 /// Threads that check credentials, and the logins that wait for them.
 ///
-/// A check takes up to seconds, and clients go meanwhile. So a check begins only when the login has
-/// said again that its client is there. A login that can't be checked within the longest wait is
-/// refused. Logins with the same credentials share one check. Any thread may use it.
+/// A check may wait for seconds, and its client may leave meanwhile. So a check begins only when
+/// its login has confirmed that the client is still there. A login that can't be checked within the
+/// longest wait is refused. Logins with the same credentials share one check. Any thread may use
+/// it.
 class CheckPool {
 public:
     using Ticket = CheckQueue::Ticket;
     using Check = std::function<AuthResult(const Credentials&)>;
-    /// Told when the turn of a login has come: `begin` or `give_up` must follow, from any thread.
+    /// Called when the turn of a login has come; then call `begin` or `give_up`, from any thread.
     using Turn = std::function<void(Ticket)>;
     using Answer = std::function<void(AuthResult)>;
 
     CheckPool(unsigned threads, Millis longest_wait, Check check);
     ~CheckPool() { stop(); }
 
-    /// `credentials` stands for all that the check's result depends on. Both functions are called
-    /// on any thread; they must not call back, nor throw.
+    /// `credentials` stands for everything that the check's result depends on. Both functions may
+    /// be called on any thread, and must neither call back nor throw.
     void add(const CredentialMac& credentials, const Address& address, std::string_view user,
              Turn turn, Answer answer);
 
-    /// Another longest wait, for those who wait already as well.
+    /// Changes the longest wait, also for logins that wait already.
     void use(Millis longest_wait);
 
     void begin(Ticket ticket, Credentials credentials);
@@ -46,7 +47,7 @@ public:
 
     /// Begins no more checks.
     void begin_stop() { pool_.stop(); }
-    /// The same, and waits for those under way, which may take seconds: no answers any more.
+    /// The same, and waits for the checks under way, which may take seconds. Gives no more answers.
     void stop();
 
 private:
@@ -71,8 +72,8 @@ private:
     CheckQueue queue_;
     boost::unordered_flat_map<Ticket, Login> logins_;
     Ticket last_ticket_ = 0;
-    unsigned turns_ = 0;             ///< that are offered or used now
-    double seconds_a_check_ = 0.01;  ///< lately
+    unsigned turns_ = 0;             ///< turns that are offered or in use
+    double seconds_a_check_ = 0.01;  ///< a recent average
     boost::asio::thread_pool pool_;
 };
 

@@ -15,15 +15,15 @@
 
 namespace pulsegate {
 
-/// The logins whose credentials are to be checked. Those who show the same share one check. Checks
-/// take turns by the addresses, and by the users of an address, from which they were asked for. It
+/// The logins that wait for a check of their credentials. Logins with the same credentials share
+/// one check. Checks take turns by the address of their logins, and by user within an address. It
 /// has no clock, no lock and no thread.
 class CheckQueue {
 public:
-    using Ticket = FairQueue::Ticket;  ///< of a login; greater for one that came later
+    using Ticket = FairQueue::Ticket;  ///< of a login; later logins have greater tickets
     using Tickets = std::vector<Ticket>;
 
-    /// How many turns are waited for: one for each check and address.
+    /// The number of turns in the queue: one for each check and address.
     std::size_t waiting() const { return queue_.size(); }
 
     void add(Ticket ticket, const CredentialMac& credentials, const Address& address,
@@ -36,14 +36,13 @@ public:
     /// of the check, if more logins wait for it.
     [[nodiscard]] std::optional<Ticket> give_up(Ticket leader);
 
-    /// The check of this leader is done: takes out all logins that waited for it.
+    /// The check of this leader is done. Takes out all logins that waited for it.
     [[nodiscard]] Tickets finish(Ticket leader);
 
-    /// Takes out the turn that would come last, for when too many wait, with the logins that have
-    /// no other.
+    /// Takes out the last turn, with the logins that have no other. Call it when too many wait.
     [[nodiscard]] Tickets drop_last();
 
-    /// Takes out a login that came at `then` or before; no leader.
+    /// Takes out a login, but no leader, that came at `then` or before.
     [[nodiscard]] std::optional<Ticket> take_older_than(Millis then);
 
 private:
@@ -53,7 +52,7 @@ private:
     };
     struct Check {
         std::set<Ticket> logins{};
-        boost::unordered_flat_map<Address, Ticket> turns{};  ///< that it waits for
+        boost::unordered_flat_map<Address, Ticket> turns{};  ///< the turns it waits for
         Ticket leader = 0;                                   ///< 0: it waits for a turn
     };
     using Logins = std::map<Ticket, Login>;
@@ -66,9 +65,9 @@ private:
     void withdraw_turns(Check& check);
     void remove(Logins::iterator login);
 
-    FairQueue queue_;  ///< of turns, by the ticket of the login that came with them
+    FairQueue queue_;  ///< of turns, by the ticket of the login that brought them
     boost::unordered_flat_map<Ticket, Turn> turns_;
-    Logins logins_;  ///< in the order in which they came
+    Logins logins_;  ///< in order of arrival
     boost::unordered_flat_map<CredentialMac, Check, CredentialMacHash> checks_;
 };
 

@@ -30,11 +30,11 @@ using boost::system::error_code;
 
 namespace {
 
-/// Unknown keys have the set fetched so often, and so often a failed fetch is repeated.
+/// The shortest time between fetches for unknown keys, and before a failed fetch is repeated.
 constexpr Millis shortest_pause = 5'000;
 constexpr Millis fetch_timeout = 5'000;
 constexpr std::size_t most_waiting_for_keys = 2000;
-/// Of those that have left the set, and stay for a while.
+/// Limits the keys that are kept after they have left the set.
 constexpr std::size_t most_kept_keys = 100;
 
 /// A key that has left the set.
@@ -43,7 +43,7 @@ struct KeptKey {
     Millis ends;
 };
 
-/// Of one fetch. Its end may still be on its way when the answer has come.
+/// The timeout of one fetch. It may still expire after the answer has come.
 struct Patience {
     explicit Patience(asio::io_context& io) : timer(io, std::chrono::milliseconds(fetch_timeout)) {}
 
@@ -71,7 +71,7 @@ struct KeyServer::Impl {
 
     Millis pause() const { return std::min(settings.refresh, shortest_pause); }
 
-    /// As long as the gateway runs.
+    /// Runs as long as the gateway.
     asio::awaitable<void> serve() {
         while (true) {
             is_fetching = true;
@@ -87,7 +87,7 @@ struct KeyServer::Impl {
         }
     }
 
-    /// Returns what is in the way, or nothing.
+    /// Returns the fault, or "".
     asio::awaitable<std::string> fetch() {
         const auto patience = std::make_shared<Patience>(io);
         patience->timer.async_wait([patience](error_code cancelled) {
@@ -111,7 +111,8 @@ struct KeyServer::Impl {
         co_return "";
     }
 
-    /// What has left the set stays for a while: tokens that it has signed are still about.
+    /// Keeps keys that have left the set for a while, because tokens signed with them are still in
+    /// use.
     void replace(JwkReading reading) {
         const auto is_in = [](const JwkSet& set, const Jwk& key) {
             return std::ranges::find(set.keys, key) != set.keys.end();
@@ -166,7 +167,7 @@ struct KeyServer::Impl {
         if (!is_fetching) timer.cancel();
     }
 
-    /// A key that has left the set ends by the new terms, if that is sooner.
+    /// A key that has left the set expires by the new setting, if that is sooner.
     void use(const KeyServerSettings& fresh) {
         settings = fresh;
         const Millis latest = monotonic_now() + settings.keep;
@@ -178,14 +179,14 @@ struct KeyServer::Impl {
     HttpClient client;
     asio::steady_timer timer{io};
     JwkSet fetched;             ///< the last good one
-    std::vector<KeptKey> kept;  ///< the one that ends first in front
-    FairQueue queue;            ///< in which order those who wait are told
+    std::vector<KeptKey> kept;  ///< the first to expire in front
+    FairQueue queue;            ///< the order in which waiting logins get their answer
     boost::unordered_flat_map<FairQueue::Ticket, Done> waiting;
     FairQueue::Ticket last_ticket = 0;
     std::optional<Millis> last_fetch;
     bool is_fetching = false;
 
-    mutable std::mutex mutex;  ///< of what follows
+    mutable std::mutex mutex;  ///< guards what follows
     std::shared_ptr<const JwkSet> keys;
     bool is_in_trouble = true;
     KeyServerCounters counters;

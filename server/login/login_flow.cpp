@@ -40,10 +40,11 @@ struct LoginFlow::Move {
 
 namespace {
 
-/// Until it is looked whether what has very many recipients is delivered, which takes many turns.
+/// Time between two looks whether a message with very many recipients has been delivered, which
+/// takes many turns.
 constexpr Millis until_delivered = 2;
 
-/// Without the address, which takes a system call and only the auth hook is told.
+/// Without the address: it takes a system call, and only the auth hook needs it.
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
     return {.user = std::string(connect.username.value_or("")),
@@ -51,7 +52,7 @@ Credentials credentials(const Login& login) {
             .client = std::string(connect.client_id)};
 }
 
-/// Does its client still wait for the answer to its CONNECT?
+/// True if the client still waits for the answer to its CONNECT.
 bool is_there(const Login& login) {
     return login.connection->held() && !login.connection->peer_gone();
 }
@@ -84,10 +85,10 @@ void LoginFlow::begin(Connection& connection, ReceivedConnect connect, Millis no
     log_in({this, &connection, std::move(connect), now});
 }
 
-/// From top to bottom: whether there is room, whose turn it is, who it is, where the user is at
-/// home, how the client behaves, and when it may go on. Wherever that takes time, the coroutine
-/// belongs to `waiting_`; it goes on only if its client is still there. What may have changed
-/// meanwhile is asked again.
+/// The steps: room, the login's turn, authentication, the user's home shard, the client's
+/// behaviour, and pauses before it goes on. While a step takes time, the coroutine belongs to
+/// `waiting_`; it is resumed only if its client is still there. Then it repeats the checks whose
+/// result may have changed.
 DetachedCoroutine LoginFlow::log_in(Login login) {
     LoginFlow* here = login.here;
     if (here->refused(login)) co_return;
@@ -153,8 +154,8 @@ bool LoginFlow::refused(const Login& login) {
         return true;
     };
     const Origin& origin = login.connection->origin();
-    // Also if it came before the ban: else one opens thousands of connections first, and then
-    // guesses on each.
+    // Also for connections from before the ban: otherwise an attacker could open thousands of
+    // connections first, and then guess on each.
     if (const auto cause = address_limits_.banned(origin.address, login.now))
         return refuse_banned(login, Limit::ban_failures, *cause,
                              "its address is banned for some time: wrong passwords");
@@ -169,7 +170,7 @@ bool LoginFlow::refused(const Login& login) {
                           : "memory-budget is used up");
 }
 
-/// While it waits its CONNECT is kept, and perhaps the credentials in it once more.
+/// A waiting login keeps its CONNECT, and perhaps a second copy of the credentials in it.
 bool LoginFlow::refused_memory(Login& login) {
     const auto bytes = 2 * login.received.bytes.size();
     if (admission_.unauthenticated().resize(login.memory, login.connection->origin().address,
@@ -212,7 +213,7 @@ std::optional<AuthResult> LoginFlow::result_by_certificate(const Login& login) c
     return AuthResult{.user = std::move(name)};
 }
 
-/// Without a valid certificate it could not have come, whatever else it shows.
+/// The connection depends on a valid certificate, whatever other credentials the client shows.
 void LoginFlow::limit_by_certificate(Login& login) {
     const auto certificate = login.connection->certificate();
     if (!certificate) return;
@@ -236,7 +237,7 @@ LoginFlow::Wait LoginFlow::authentication(Login& login) {
     return {*this, login, ticket};
 }
 
-/// Hashing for a client that has gone would keep those waiting who have not.
+/// Hashing a password for a client that has gone would delay the others.
 void LoginFlow::receive(const CheckTurn& turn) {
     thread_.assert_here();
     const Login& login = *waiting_.at(turn.ticket).login;
@@ -251,7 +252,7 @@ void LoginFlow::receive(LoginAnswer& answer) {
     resume_unless_gone(answer.ticket);
 }
 
-/// The log says why; the client is not told what would help it guess.
+/// The log says why. The client is not told anything that would help it guess.
 void LoginFlow::reject(const Login& login) {
     const AuthResult& result = login.result;
     if (result.guessed) count_wrong_password(login);
@@ -288,8 +289,8 @@ void LoginFlow::receive(WaitingLogin& moved) {
     moved.coroutine.resume();
 }
 
-/// Here nothing comes between this and the login: a client that is kept out from now on is
-/// connected already when the user's clients are disconnected, or it is refused.
+/// Nothing runs between this check and the login. So a client that is banned in the meantime is
+/// either refused here, or connected before the user's clients are disconnected.
 bool LoginFlow::refused_at_home(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = logins_.user_name(connect, login.result, connect.client_id);
@@ -303,7 +304,7 @@ bool LoginFlow::refused_at_home(const Login& login) {
     return true;
 }
 
-/// What the administrator gives as the reason is for the log.
+/// The administrator's reason goes to the log only.
 bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& cause,
                               const char* automatically) {
     if (cause.ordered) {
@@ -316,7 +317,8 @@ bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& c
     return true;
 }
 
-/// Two devices with one client id push each other out as fast as they can, unless each must wait.
+/// Two devices with one client id would take each other over as fast as they can. So each must
+/// wait.
 Millis LoginFlow::pause_before_takeover(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = logins_.user_name(connect, login.result, connect.client_id);
@@ -353,7 +355,7 @@ void LoginFlow::accept(Login& login) {
         log_limited(log_level_, "{}: login", session->logged());
 }
 
-/// It waits for the store, and what has followed the CONNECT waits for it.
+/// True if the CONNACK waits for the store. The packets behind the CONNECT wait for the CONNACK.
 bool LoginFlow::awaits_connack(const Login& login) {
     const Session* session = login.connection->session;
     return session && session->awaits_connack;
@@ -365,7 +367,8 @@ LoginFlow::Wait LoginFlow::connack(Login& login) {
     return {*this, login, last_ticket_};
 }
 
-/// It goes on in a turn of its own: what it has sent meanwhile may change much.
+/// The login goes on in a turn of its own, because the packets that the client has sent meanwhile
+/// may change much.
 void LoginFlow::connack_sent(const Connection& connection) {
     thread_.assert_here();
     const auto found = awaiting_connack_.find(&connection);
@@ -411,7 +414,7 @@ void LoginFlow::go_on(Ticket ticket) {
     resume_unless_gone(ticket);
 }
 
-/// False if the client did not wait for it.
+/// Returns false if the client has gone.
 bool LoginFlow::resume_unless_gone(Ticket ticket) {
     thread_.assert_here();
     const bool there = is_there(*waiting_.at(ticket).login);

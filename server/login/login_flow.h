@@ -38,10 +38,10 @@ struct LoginSettings {
     Millis max_loop_lag;
     ClientLimitSettings client_limits;
     UserFrom user_from;
-    bool log_logins;  ///< at the level info
+    bool log_logins;  ///< at level info
 };
 
-/// What decides, for the whole gateway, on who may come in. It owns none of it.
+/// The parts of the gateway that decide which clients may log in. It owns none of them.
 struct LoginGates {
     Admission& admission;
     AddressLimits& address_limits;
@@ -51,28 +51,28 @@ struct LoginGates {
 class LoginFlow;
 class Logins;
 
-/// A CONNECT on its way to a login, and how far it has come. It lives in the frame of its
-/// coroutine, and belongs with it to the shard where it is now.
+/// A login under way: its CONNECT and its progress. It lives in its coroutine's frame, and belongs
+/// with it to the shard where it is now.
 struct Login {
     LoginFlow* here;
     boost::intrusive_ptr<Connection> connection;
     ReceivedConnect received;
-    Millis now;  ///< when it began, or last went on
+    Millis now;  ///< when it began or was last resumed
     AuthResult result{};
     std::unique_ptr<boost::asio::steady_timer> pause{};
-    UnauthenticatedMemory::Share memory{};  ///< that it takes while it waits
-    std::optional<Handoff> handoff{};       ///< instead of the connection, while it moves home
+    UnauthenticatedMemory::Share memory{};  ///< the memory it takes while it waits
+    std::optional<Handoff> handoff{};       ///< replaces the connection while it moves home
 
     const Connect& connect() const { return received.connect; }
 };
 
-/// A login that waits: its coroutine, and what is in its frame.
+/// A suspended login: its coroutine, and the Login in the coroutine's frame.
 struct WaitingLogin {
     SuspendedCoroutine coroutine;
     Login* login;
 };
 
-/// What an authenticator has answered to one login of a shard.
+/// The authenticator's answer to one login of a shard.
 struct LoginAnswer {
     LoginQueue::Ticket ticket;
     std::unique_ptr<AuthResult> result;
@@ -87,10 +87,10 @@ struct CheckTurn {
 /// What the logins of a shard need of the shard.
 class LoginHost {
 public:
-    /// To the logins of another shard, with its Handoff.
+    /// Sends a login, with its Handoff, to another shard.
     virtual void move_login(unsigned shard, WaitingLogin login) = 0;
 
-    /// To the logins of this shard, from any thread.
+    /// These send to the logins of this shard, from any thread.
     virtual void begin_check(CheckTurn turn) = 0;
     virtual void answer_login(LoginAnswer answer) = 0;
 
@@ -98,17 +98,17 @@ protected:
     ~LoginHost() = default;
 };
 
-/// How the clients of one shard log in. Each login is one coroutine, `log_in`, which begins on the
-/// shard that accepted the connection and ends on the one where the user is at home. It owns the
-/// logins that wait there, whose turn is next, and what is known of how clients behave. It lives on
-/// the shard's thread. Ten of its members are what the steps of a login ask; it owns the others.
+/// Logs in the clients of one shard. Each login is one coroutine, `log_in`, which begins on the
+/// shard that accepted the connection and ends on the user's home shard. This class owns the logins
+/// that wait on its shard, their queue, and the counts of how clients behave. It lives on the
+/// shard's thread. It owns its members, except those that are references.
 class LoginFlow {
 public:
     LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
               Counters& counters, Logins& logins, Transport& transport, LoginHost& host);
     ~LoginFlow();
 
-    /// Other limits from now on. Who the user of a client is stays as it was.
+    /// Applies other limits. The setting user-from stays as it was.
     void use(const LoginSettings& settings) {
         client_limits_.use(settings.client_limits);
         pacer_.use(settings.login_wait, settings.max_loop_lag);
@@ -117,31 +117,31 @@ public:
 
     void begin(Connection& connection, ReceivedConnect connect, Millis now);
 
-    /// What came through the mailbox.
+    /// These take what came through the mailbox.
     void receive(WaitingLogin& moved);
     void receive(const CheckTurn& turn);
     void receive(LoginAnswer& answer);
 
-    /// Refuses all logins from now on, those under way as well: the gateway stops.
+    /// Refuses all logins from now on, including those under way: the gateway stops.
     void announce_shutdown() { shutting_down_ = true; }
 
-    /// The same, and sends clients elsewhere: the gateway is drained.
+    /// Refuses them too, and sends clients to other servers: the gateway is drained.
     void drain() { drained_ = true; }
 
     /// The CONNACK that waited for the store has been sent.
     void connack_sent(const Connection& connection);
-    /// The connection has ended, and so does its login if it waits for the store.
+    /// The connection has ended. If its login waits for the store, the login ends too.
     void ended(const Connection& connection);
 
-    /// The connection of a client that was logged in has ended.
+    /// The connection of a logged-in client has ended.
     void count_end(const Session& session, const Ending& ending, Millis now);
 
-    /// Those that are under way wait where they are, until that is over.
+    /// True: logins under way wait where they are. False: they go on.
     void hold(bool holds);
     std::size_t under_way() const { return waiting_.size(); }
 
     void report_lag(Millis lag) { pacer_.report_lag(lag); }
-    /// Those that wait for their turn.
+    /// The number of logins that wait for their turn.
     std::size_t waiting() const { return pacer_.waiting(); }
     ClientLimits& client_limits() { return client_limits_; }
     Revocations& revocations() { return revocations_; }
@@ -152,9 +152,9 @@ private:
     }
     using Ticket = LoginQueue::Ticket;
 
-    /// Suspends a login until it is resumed by its ticket.
+    /// Suspends a login until its ticket resumes it.
     struct Wait;
-    /// Suspends a login until it goes on at its home.
+    /// Suspends a login until it is resumed on its home shard.
     struct Move;
 
     static DetachedCoroutine log_in(Login login);
@@ -209,9 +209,10 @@ private:
     bool shutting_down_ = false;
     bool drained_ = false;
     bool holds_ = false;
-    std::vector<Ticket> held_;  ///< that went on, while they must not
+    std::vector<Ticket> held_;  ///< due to go on while logins are held
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
-    boost::unordered_flat_map<const Connection*, Ticket> awaiting_connack_;  ///< some of them
+    boost::unordered_flat_map<const Connection*, Ticket>
+        awaiting_connack_;  ///< some of the waiting logins
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -8,12 +8,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Logins of one turn; in between, others get theirs.
+/// Logins in one turn; other work gets its turn in between.
 constexpr int logins_a_turn = 2;
-/// And those that are told that it is too late, or have gone: they cost less.
+/// Logins in one turn that came too late or whose client has gone: they cost less.
 constexpr int refusals_a_turn = 64;
 
-/// How long those that wait are left alone when the rate or a late loop holds them up.
+/// The pause of the queue when the rate or a late loop holds logins up.
 constexpr auto rest_time = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -56,10 +56,10 @@ bool LoginPacer::may_log_in(Millis now) {
     return true;
 }
 
-/// The next turn is behind all that is to be done already and what sockets bring meanwhile: how
-/// long it takes to come is how late the loop is. As long as nobody waits, nothing is posted, for a
-/// login that is alone would cost two rounds of the loop more: how long the round has taken so far
-/// says as much.
+/// The next turn comes after all pending work and everything that sockets bring meanwhile, so the
+/// time until then is the lag of the loop. While no login waits, nothing is posted, because that
+/// would cost a single login two more rounds of the loop. The time since the round began says as
+/// much.
 void LoginPacer::expect_turn() {
     if (std::exchange(expected_, true)) return;
     rounds_.later([this, since = monotonic_now()] {

@@ -15,44 +15,44 @@
 
 namespace pulsegate {
 
-/// When the logins of one shard have their turns: a few in each turn of the event loop, as many a
-/// second as the queue allows, and none while the loop is late. It owns the queue of those that
-/// wait, and lives on the shard's thread.
+/// Gives the logins of one shard their turns: a few in each turn of the event loop, as many a
+/// second as the rate allows, and none while the loop is late. It owns the queue of waiting logins,
+/// and lives on the shard's thread.
 class LoginPacer {
 public:
     using Ticket = LoginQueue::Ticket;
 
-    /// Told when a login's turn has come, or when it has waited too long (`in_time` is false).
-    /// Returns false if it has gone and does not use its turn.
+    /// Called when a login's turn has come, or when it has waited too long (`in_time` is false).
+    /// Returns false if its client has gone, so its turn is free.
     using Serve = std::function<bool(Ticket, bool in_time)>;
 
-    /// `rate` is for all shards; `wait`: the longest that one waits.
+    /// `rate` is for all shards; `wait` is the longest that a login waits.
     LoginPacer(Rounds& rounds, LoginRate& rate, Millis wait, Millis max_loop_lag,
                Counters& counters, Serve serve);
 
-    /// Other limits from now on, also for those who wait.
+    /// Applies other limits, also to logins that wait already.
     void use(Millis wait, Millis max_loop_lag) {
         queue_.use(wait);
         max_loop_lag_ = max_loop_lag;
     }
 
-    /// May one log in at once? Only if nobody else waits, the loop is in time, and the rate allows
-    /// it. If not, the reason is counted.
+    /// True if a client may log in at once: no other login waits, the loop is in time, and the rate
+    /// allows it. Otherwise counts the reason.
     [[nodiscard]] bool take_turn(Millis now);
 
-    /// One waits for its turn. Tickets must grow.
+    /// Queues a login. Tickets must grow.
     void add(const Address& address, Ticket ticket, Millis now) {
         queue_.add(address, ticket, now);
     }
 
-    /// The longest that one waits.
+    /// The longest that a login waits.
     Millis longest_wait() const { return queue_.longest_wait(); }
     std::size_t waiting() const { return queue_.size(); }
 
-    /// Nobody has a turn, nor is refused, until that is over.
+    /// While it holds, no login gets a turn or is refused.
     void hold(bool holds) { holds_ = holds; }
 
-    /// How late the loop was elsewhere.
+    /// Tells it how late the loop was, as measured elsewhere.
     void report_lag(Millis lag) { lag_ = lag; }
 
 private:
@@ -71,7 +71,7 @@ private:
     Counters& counters_;
     const Serve serve_;
     Millis lag_ = 0;          ///< of the loop, when it was last measured
-    std::uint64_t turn_ = 0;  ///< a round
+    std::uint64_t turn_ = 0;  ///< the round that it counts for
     int logins_this_turn_ = 0;
     bool holds_ = false;
     bool expected_ = false;  ///< the next turn is on its way

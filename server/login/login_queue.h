@@ -11,13 +11,13 @@
 
 namespace pulsegate {
 
-/// Whose turn it is to log in on one shard: those who wait take turns by their address, so that a
-/// thousand logins from one place don't hold up the one from another. It has no clock.
+/// The logins that wait for their turn on one shard. They take turns by address, so a thousand
+/// logins from one place don't delay a single one from another. It has no clock.
 class LoginQueue {
 public:
-    using Ticket = std::uint64_t;  ///< greater for a login that came later
+    using Ticket = std::uint64_t;  ///< later logins have greater tickets
 
-    /// `wait`: the longest that one waits.
+    /// `wait` is the longest that a login waits.
     explicit LoginQueue(Millis wait) : wait_(wait) {}
 
     bool empty() const { return waiting_.empty(); }
@@ -27,10 +27,10 @@ public:
 
     void add(const Address& address, Ticket ticket, Millis now);
 
-    /// Whose turn it is, if there is one who waits.
+    /// Takes out the login whose turn it is, if any waits.
     [[nodiscard]] std::optional<Ticket> next();
 
-    /// A login that has waited too long, and waits no more.
+    /// Takes out a login that has waited too long.
     [[nodiscard]] std::optional<Ticket> next_overdue(Millis now);
 
 private:
@@ -40,8 +40,8 @@ private:
     };
 
     Millis wait_;
-    std::map<Ticket, Waiting> waiting_;  ///< in the order in which they came
-    FairOrder<Address> order_;           ///< in that in which they are served
+    std::map<Ticket, Waiting> waiting_;  ///< in order of arrival
+    FairOrder<Address> order_;           ///< in order of service
 };
 
 }  // namespace pulsegate
