@@ -11,21 +11,21 @@
 
 namespace pulsegate {
 
-/// How other threads reach a shard: senders append items under a short lock, and the shard takes
-/// them all at once. Only the step from empty to non-empty wakes the shard, so a burst costs one
-/// wake-up; and while its owner has not read everything, it is awake.
+/// Carries items from other threads to a shard. Senders append them under a short lock, and the
+/// shard takes them all at once. Only the step from empty to non-empty wakes the shard, so a burst
+/// costs one wake-up. A shard that has not read everything counts as awake.
 ///
-/// It owns the items until they are taken. Any thread may send and ask for the weight; all else is
-/// for the shard's thread.
+/// It owns the items until they are taken. Any thread may call `send` and `weight`; all else is for
+/// the shard's thread.
 template <class Item>
 class Mailbox {
 public:
-    /// What `rounds` takes as mail calls `next` until nothing is left; if it stops before, it asks
-    /// for another round.
+    /// The `take_mail` of `rounds` must call `next` until nothing is left, or ask for another
+    /// round.
     explicit Mailbox(Rounds& rounds) : rounds_(rounds) {}
 
-    /// From any thread. Returns the weight in bytes, as the senders state it, of all items that
-    /// wait now.
+    /// From any thread. Returns the weight of all waiting items, in bytes, as stated by the
+    /// senders.
     std::size_t send(Item item, std::size_t weight) {
         const auto sum = weight_.fetch_add(weight, std::memory_order_relaxed) + weight;
         bool wakes = false;
@@ -38,7 +38,7 @@ public:
         return sum;
     }
 
-    /// From any thread: of all items that `next` has not returned.
+    /// From any thread: the weight of all items that `next` has not returned.
     std::size_t weight() const { return weight_.load(std::memory_order_relaxed); }
 
     /// The next item in order of arrival; nothing if the mailbox is empty.
@@ -58,7 +58,8 @@ private:
         std::size_t weight;
     };
 
-    /// Senders go on with the memory of what was taken before, unless a burst has made it large.
+    /// Lets the senders reuse the memory of the items taken before, unless a burst has made it
+    /// large.
     void take() {
         constexpr std::size_t kept = 64;
         next_ = 0;
@@ -72,9 +73,9 @@ private:
     Rounds& rounds_;
     std::mutex mutex_;
     std::vector<Entry> waiting_;
-    bool awake_ = false;  ///< woken, and has not found it empty since
+    bool awake_ = false;  ///< the shard was woken, and has not found it empty since
     std::atomic<std::size_t> weight_{0};
-    std::vector<Entry> taken_;  ///< `next` has handed out those before `next_`
+    std::vector<Entry> taken_;  ///< `next` has returned those before `next_`
     std::size_t next_ = 0;
 };
 

@@ -12,31 +12,29 @@
 
 namespace pulsegate {
 
-/// What has happened to a descriptor.
+/// The events of a descriptor.
 struct Readiness {
-    bool readable;  ///< bytes have come, or connections, or the end
+    bool readable;  ///< bytes, connections or the end have arrived
     bool writable;
-    /// A short read does not mean that there is no more: the end follows, or bytes behind urgent
-    /// ones.
+    /// More follows even after a short read: the end, or bytes behind urgent ones.
     bool more_behind;
 };
 
-/// It has a descriptor, and is told what happens to it.
+/// The owner of a descriptor, which is told of the descriptor's events.
 class Polled {
 public:
-    /// It may add and remove any, this one too.
+    /// It may add and remove any descriptor, including its own.
     virtual void on_ready(Readiness ready) = 0;
 
 protected:
     ~Polled() = default;
 };
 
-/// The descriptors of one thread's clients, in an epoll set. It owns neither them nor the objects
-/// that it tells.
+/// The descriptors of one thread's clients, in an epoll set. It owns neither the descriptors nor
+/// the objects that it tells.
 ///
-/// Each event is told once (EPOLLET): a connection that has not read everything remembers that
-/// itself. So nothing is armed again after an event, and bytes that are left unread for a while
-/// cost nothing.
+/// Each event is told once (EPOLLET). A connection that has not read everything must remember that
+/// itself. So no descriptor is armed again after an event, and unread bytes cost nothing.
 class Poller {
 public:
     /// Throws std::system_error if there is no descriptor for it.
@@ -45,20 +43,20 @@ public:
     /// The epoll set, which is readable when one of its descriptors has an event.
     int descriptor() const { return epoll_.get(); }
 
-    /// Tells it from now on what there is to read, and of the end. False if the kernel has no
-    /// memory for that; `errno` says it.
+    /// Tells `polled` from now on when there is something to read, or the end. Returns false and
+    /// sets `errno` if the kernel has no memory.
     [[nodiscard]] bool add(int descriptor, Polled& polled);
 
-    /// The descriptor has taken no more bytes: tells it when there is room again.
+    /// Tells `polled` when the descriptor takes bytes again.
     void want_to_write(int descriptor, Polled& polled);
 
-    /// Tells it nothing more, not even what this batch has for it.
+    /// Tells `polled` nothing more, not even the rest of this batch.
     void remove(int descriptor, Polled& polled);
     /// The same, and closes the descriptor.
     void close(UniqueFd descriptor, Polled& polled);
 
-    /// Takes a batch of the events that are there, without waiting for any. The batch must be
-    /// dispatched before the next call, which takes what this one has left.
+    /// Takes a batch of pending events without waiting. Dispatch the batch before the next call,
+    /// which takes further events.
     void poll();
     void dispatch();
 
@@ -70,7 +68,7 @@ private:
 
     UniqueFd epoll_;
     std::array<epoll_event, most> events_;
-    std::span<epoll_event> batch_;  ///< of `events_`, what is still to be dispatched
+    std::span<epoll_event> batch_;  ///< the part of `events_` that is not dispatched yet
     [[no_unique_address]] OwnerThread thread_;
 };
 

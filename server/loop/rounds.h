@@ -16,41 +16,39 @@
 namespace pulsegate {
 
 /// The rounds in which one thread's io_context serves a shard. A round is one handler of ours: a
-/// batch of what clients have sent, a timer, new connections, or mail from other threads. What a
-/// round leaves behind (`later`) is done at its end, without a system call.
+/// batch of packets from clients, a timer, new connections, or mail from other threads. At its end
+/// a round does the work that was left for later (`later`), without a system call.
 ///
 /// All clients are in the poller's epoll set, and the io_context watches that set as one
-/// descriptor: a client costs Asio neither memory nor an operation to be armed again after each
-/// packet. One batch of them is one handler, so that timers, acceptors and mail have their turns
-/// in between.
+/// descriptor. So a client costs Asio no memory, and no operation to be armed again after each
+/// packet. One batch is one handler, so timers, acceptors and mail get their turns in between.
 ///
-/// What other threads have sent comes before the packets of a round: a thread that sends a message
-/// here, and then lets a client do something, finds them in this order.
+/// A round takes the mail from other threads before its packets. So if a thread sends a message
+/// here and then makes a client act, the shard handles them in this order.
 class Rounds {
 public:
     using Task = std::function<void()>;
 
-    /// `take_mail` takes what other threads have sent. Throws if there are no descriptors for it.
+    /// `take_mail` takes the mail from other threads. Throws if there are no descriptors for it.
     Rounds(boost::asio::io_context& context, Task take_mail);
     ~Rounds();
     Rounds(const Rounds&) = delete;
     Rounds& operator=(const Rounds&) = delete;
 
-    /// Calls it at the beginning of each round. It may decide that this thread does nothing more,
-    /// and not return.
+    /// Calls `task` at the beginning of each round. To stop this thread, it may never return.
     void before_each(Task task) { before_ = std::move(task); }
 
-    /// Does it at the end of this round, behind all that was left before; or, if the end of a round
-    /// leaves it, at the end of the next one.
+    /// Runs `task` at the end of this round, after earlier ones. A task that the end of a round
+    /// adds is run at the end of the next one.
     void later(Task task);
 
-    /// Another round follows this one, even if nothing arrives.
+    /// Adds another round after this one, even if nothing arrives.
     void go_on();
 
-    /// From any thread: takes the mail in a round to come.
+    /// From any thread: makes a round take the mail.
     void wake();
 
-    /// Does `step` in a round of its own.
+    /// Runs `step` in a round of its own.
     template <class Step>
     void run(Step step) {
         begin();
@@ -58,8 +56,8 @@ public:
         end();
     }
 
-    /// Does `step` in a round of its own when the timer expires. What the timer waited for before
-    /// is given up, unless it has expired already.
+    /// Runs `step` in a round of its own when the timer expires. This cancels the timer's earlier
+    /// step, unless that has expired already.
     template <class Step>
     void at(boost::asio::steady_timer& timer, std::chrono::steady_clock::time_point when,
             Step step) {
@@ -77,8 +75,8 @@ public:
     boost::asio::io_context& context() { return context_; }
     Poller& poller() { return poller_; }
 
-    /// How many rounds have begun, and when the last one did: all that comes meanwhile has to wait
-    /// for the rest of it.
+    /// The number of rounds that have begun, and the time when the last one began. Everything that
+    /// arrives meanwhile waits for its end.
     std::uint64_t round() const { return round_; }
     Millis round_began() const { return began_; }
 

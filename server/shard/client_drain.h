@@ -9,15 +9,14 @@
 
 namespace pulsegate {
 
-/// Asks the clients of a shard to leave, spread evenly over a time, so that they do not all log in
-/// elsewhere at once. Clients with unanswered messages are asked last. It lives on the shard's
-/// thread.
+/// Asks the clients of a shard to leave, spread evenly over a time, so that not all log in
+/// elsewhere at once. Clients with unanswered messages come last. It lives on the shard's thread.
 class ClientDrain {
 public:
     ClientDrain(Rounds& rounds, Transport& transport)
         : rounds_(rounds), transport_(transport), timer_(rounds.context()) {}
 
-    /// `ending` is the end of each connection.
+    /// Each connection ends with `ending`.
     void begin(Millis over, const Ending& ending);
 
 private:

@@ -13,21 +13,21 @@ namespace pulsegate {
 
 class Shard;
 
-/// Brings all shards to rest, so that another process can take their clients: nobody is read, all
-/// that is under way has come to its end and is stored, and nothing changes any more. Any thread
-/// may begin it, and it lives until it has told how it ended.
+/// Brings all shards to rest, so that another process can take their clients. At rest, no client is
+/// read, all work has ended and is stored, and nothing changes any more. Any thread may begin it.
+/// It lives until it has reported the result.
 class GatewayFreeze : public std::enable_shared_from_this<GatewayFreeze> {
 public:
     struct Terms {
-        Millis for_logins = 500;  ///< that are under way; then they are not waited for
-        Millis for_all = 5'000;   ///< then it is given up, and all shards wake
+        Millis for_logins = 500;  ///< how long it waits for logins under way
+        Millis for_all = 5'000;   ///< how long it tries; then all shards go on
     };
-    /// Is told, on a shard's thread, whether they are at rest.
+    /// Called on a shard's thread with the result.
     using Done = std::function<void(bool at_rest)>;
 
     static void begin(std::vector<Shard*> shards, const Terms& terms, Done done);
 
-    /// Has all shards go on; `done` is called when they do.
+    /// Makes all shards go on; calls `done` when they do.
     static void end(const std::vector<Shard*>& shards, const std::function<void()>& done);
 
 private:
@@ -44,13 +44,13 @@ private:
     const Millis logins_until_;
     const Millis until_;
 
-    // Of the present look at all shards; what each has handled is its own.
+    // For the present look at all shards. Each shard uses only its own element of `handled_`.
     std::atomic<std::size_t> left_{0};
     std::atomic<std::size_t> logins_{0};
     std::atomic<bool> is_quiet_{true};
     std::atomic<bool> has_changed_{false};
     std::vector<std::uint64_t> handled_;
-    bool was_quiet_ = false;  ///< at the look before
+    bool was_quiet_ = false;  ///< at the previous look
     bool holds_logins_ = false;
 };
 

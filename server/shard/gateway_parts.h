@@ -11,13 +11,13 @@ struct GatewayTotals;
 class LineWriter;
 class Membership;
 
-/// What all shards and the API share. It owns none of it.
+/// The parts that all shards and the API share. It owns none of them.
 struct GatewayParts {
     Admission& admission;
     AddressLimits& address_limits;
     GatewayTotals& totals;
     Authenticator& authenticator;
-    LineWriter* events;  ///< null if there is no file of events
+    LineWriter* events;  ///< null if there is no event file
     DataStore& store;
     const DrainState& drain;
     const Membership* cluster;  ///< null: this node is alone

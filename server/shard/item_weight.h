@@ -8,17 +8,17 @@
 
 namespace pulsegate {
 
-/// Approximate bytes of an item that waits in a shard's mailbox: the message that it keeps in
-/// memory, and some bookkeeping.
+/// Approximate bytes of an item in a shard's mailbox: the message that it keeps in memory, and some
+/// bookkeeping.
 std::size_t weight_of(const MessageRef& message);
 std::size_t weight_of(const ShardMessage& message);
 std::size_t weight_of(const OwnTurn& turn);
 std::size_t weight_of(const LedgerAnswer& answer);
 
-/// For all other items: they keep no message.
+/// For all other items, which keep no message.
 inline constexpr std::size_t bookkeeping_weight = 256;
 
-/// Bytes that may wait for another shard before clients that send messages to it are no longer
+/// The most bytes that may wait for a shard before clients that send messages to it are no longer
 /// read.
 inline constexpr std::size_t most_weight_waiting = 4 * 1024 * 1024;
 

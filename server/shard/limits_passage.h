@@ -7,18 +7,18 @@
 
 namespace pulsegate {
 
-// How bans, and the counts that lead to them, pass to another process in an upgrade. The store has
-// the bans by the administrator as well, unless it could not take them: all of them pass.
+// Passes bans, and the counts that lead to bans, to another process in an upgrade. It passes the
+// administrator's bans too, although they are stored, because the store may have refused some.
 
-/// Adds what the gateway knows of addresses.
+/// Adds the gateway's bans and counts of addresses to the record.
 void describe(AddressLimits& limits, GatewayRecord& record, Millis now);
-/// Adds what a shard knows of clients; on its thread.
+/// Adds a shard's bans and counts of clients to the record; on the shard's thread.
 void describe(ClientLimits& limits, GatewayRecord& record, Millis now);
 
 void adopt(AddressLimits& limits, const GatewayRecord& record, Millis now);
 void adopt(ClientLimits& limits, const ClientCountsRecord& record, Millis now);
 
-/// As the limits have it. Its address, if it has one, is still to be read.
+/// The ban in the form of the limits. Its address, if it has one, is still to be parsed.
 Ban ban_of(const BanRecord& record);
 
 }  // namespace pulsegate

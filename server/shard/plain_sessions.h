@@ -10,13 +10,13 @@
 
 namespace pulsegate {
 
-/// What was read of one session that may be packed: its texts and messages are in PlainSessions.
+/// The stored data of one session that may be packed. Its texts and messages are in PlainSessions.
 struct PlainSession {
-    std::size_t names = 0;   ///< where they begin
-    std::size_t filter = 0;  ///< where it begins
+    std::size_t names = 0;   ///< where the names begin
+    std::size_t filter = 0;  ///< where the filter begins
     std::uint32_t expiry = 0;
     std::uint32_t identifier = 0;
-    std::uint32_t last_message = 0;  ///< its place, and 1; 0: none
+    std::uint32_t last_message = 0;  ///< its index plus 1; 0: none
     std::uint16_t filter_size = 0;   ///< 0: no subscription
     std::uint8_t user_size = 0;
     std::uint8_t client_size = 0;
@@ -25,24 +25,24 @@ struct PlainSession {
     std::uint8_t messages = 0;
 };
 
-/// Collects what the store has of sessions that may be packed, table by table, in few allocations:
-/// a million sessions that wait for their next row would take the memory that packing saves.
+/// Collects the stored data of sessions that may be packed, table by table, in few allocations.
+/// Otherwise a million half-read sessions would take the memory that packing saves.
 class PlainSessions {
 public:
     static bool fits(const PutOwner& stored);
     PlainSession add(const PutOwner& stored);
-    /// False: the session needs more than a record.
+    /// Returns false if the session needs more than a record.
     bool add(PlainSession& session, const PutSubscription& stored);
     bool add(PlainSession& session, const WaitingMessage& stored, const Receiver& receiver,
              Millis expires, bool perhaps_sent);
 
-    /// All of it; valid until the next call.
+    /// The whole session; valid until the next call.
     StoredSession get(const PlainSession& session);
 
 private:
     struct Message {
         DormantMessage message;
-        std::uint32_t before;  ///< of the same session, as `last_message`
+        std::uint32_t before;  ///< the session's previous message, as in `last_message`
     };
 
     std::string texts_;

@@ -10,7 +10,7 @@ namespace pulsegate {
 
 class Restore;
 
-/// What logins must be refused for.
+/// The bans and revocations for which logins are refused.
 struct KeptOut {
     std::vector<PutBan> bans{};
     std::vector<PutRevocation> revocations{};
@@ -19,20 +19,20 @@ struct KeptOut {
 struct Restored {
     Ledger::Start start;
     KeptOut kept_out;
-    /// What the store must have before the shards store anything: see `store`. The start may still
-    /// be given up without it.
+    /// Must be stored before the shards store anything, see `store_restored`. Until then the start
+    /// may still be abandoned.
     std::vector<Operation> divided;
-    std::vector<Operation> expired;  ///< as well, if it takes it
+    std::vector<Operation> expired;  ///< stored too, if the store accepts it
 };
 
-/// Gives each shard what the ledger has stored of it, and stores nothing. Before the
-/// shards run, and before anything else is asked of the ledger. `clock` tells the shards' time.
-/// Throws std::runtime_error if the store can't be read.
+/// Gives each shard its stored data, and stores nothing. Call it before the shards run and before
+/// any other use of the ledger. `clock` tells the shards' time. Throws std::runtime_error if the
+/// store can't be read.
 Restored restore(Ledger& ledger, const std::vector<Restore*>& shards,
                  const std::function<Millis()>& clock);
 
-/// Stores what the restoration has changed: what waits in rooms, for another number of shards, and
-/// what has expired. Throws std::runtime_error if the store does not take it.
+/// Stores the changes of the restoration: messages that wait in rooms, divided for another number
+/// of shards, and expired data. Throws std::runtime_error if the store refuses them.
 void store_restored(Ledger& ledger, Restored& restored);
 
 }  // namespace pulsegate

@@ -36,13 +36,13 @@
 
 namespace pulsegate {
 
-/// One thread, one event loop, one wheel, and all about the users who are at home here. It owns and
-/// joins the parts: listeners, transport, logins, broker. Other threads reach it through its
-/// mailbox only; what is not said to be for any thread is for its own.
+/// One thread, one event loop, one wheel, and all data of the users whose home it is. It owns and
+/// joins its parts: listeners, transport, logins, broker. Other threads reach it through its
+/// mailbox only. Members are for the shard's own thread unless they are marked for any thread.
 class Shard final : ConnectionOwner, LoginHost {
 public:
     using Task = std::function<void(Shard&)>;
-    /// What arrives from other threads, or in a turn of its own.
+    /// An item from another thread, or for a turn of its own.
     using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, WaitingLogin,
                               CheckTurn, LoginAnswer, Task>;
 
@@ -54,18 +54,18 @@ public:
 
     /// All shards, this one included, by index.
     void meet(std::vector<Shard*> shards) { peers_.meet(std::move(shards)); }
-    /// Returns where it really listens, should the port have been 0.
+    /// Returns the endpoint with its real port, because the port may be 0.
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, Listener::Ipv4 ipv4,
                               const ListenerOptions& options) {
         return listeners_.listen(endpoint, ipv4, options);
     }
-    /// The same on a socket that listens already.
+    /// The same, on a socket that listens already.
     Listener::Endpoint listen(const Listener::Endpoint& endpoint, UniqueFd inherited,
                               const ListenerOptions& options) {
         return listeners_.listen(endpoint, std::move(inherited), options);
     }
 
-    /// Is called before the shard does anything, on its thread; see `Rounds::before_each`.
+    /// Called on the shard's thread at the beginning of each round; see `Rounds::before_each`.
     void before_each_round(Rounds::Task task) { rounds_.before_each(std::move(task)); }
 
     /// Serves until `stop`.
@@ -73,25 +73,26 @@ public:
 
     // From any thread:
 
-    /// Returns how much waits in the mailbox now, in bytes, about.
+    /// Returns about how many bytes wait in the mailbox now.
     std::size_t send(Item item);
     std::size_t mailbox_weight() const { return mailbox_.weight(); }
-    /// When its wheel has turned last, on the monotonic clock.
+    /// When its wheel last turned, on the monotonic clock.
     Millis last_tick() const { return last_tick_.load(std::memory_order_relaxed); }
     Interest& interest() { return interest_; }
     unsigned index() const { return index_; }
 
     // In a task, or before `run`:
 
-    /// The settings from now on; those that need a restart are the same as before.
+    /// Applies the settings; those that need a restart must be the same as before.
     void use(const Config& config);
-    /// The certificates for new connections from now on.
+    /// Uses these certificates for new connections.
     void use(std::shared_ptr<const Tls> tls) { listeners_.use(std::move(tls)); }
-    /// The rules for clients that bring none; null: everything is allowed.
+    /// Sets the rules for clients without rules of their own; null: everything is allowed.
     void use(std::shared_ptr<const AccessRules> rules) { broker_.use(std::move(rules)); }
-    /// Judges all who are connected by the rules, some in each turn, and then calls `judged`.
+    /// Checks all connected clients against the rules, some in each turn, and then calls `judged`.
     void judge(std::function<void()> judged);
-    /// The lines of the password file; clients that logged in by another line are disconnected.
+    /// Sets the lines of the password file. Clients that logged in with another line are
+    /// disconnected.
     void use(std::shared_ptr<const PasswordLines> lines) { broker_.use(std::move(lines)); }
 
     ShardStatus status() const;
@@ -100,55 +101,56 @@ public:
     Revocations& revocations() { return logins_.revocations(); }
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
-    /// Calls `Broker::store_overdue` then.
+    /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
-    /// Does what is due by now, as at every tick.
+    /// Does all work that is due, as at every tick.
     void advance();
 
-    // For an upgrade, in which another process takes the place of this one; see GatewayFreeze.
+    // For an upgrade, in which another process replaces this one; see GatewayFreeze.
 
-    /// Takes no connections and reads no client from now on: what is under way comes to an end.
+    /// From now on accepts no connections and reads no client, so that all work under way ends.
     void begin_freeze();
     struct Settled {
-        bool is_quiet;          ///< nothing is under way but logins
-        std::size_t logins;     ///< that are
-        std::uint64_t handled;  ///< of what has come from other threads, so far
+        bool is_quiet;          ///< no work is under way except logins
+        std::size_t logins;     ///< logins under way
+        std::uint64_t handled;  ///< items from other threads so far
     };
-    /// Has that end sooner; to be called again and again. Logins wait as well if they are held.
+    /// Makes that work end sooner. Call it repeatedly. `holds_logins`: logins wait as well.
     Settled settle(bool holds_logins);
-    /// Writes nothing and changes nothing from now on: another process may have its clients.
+    /// From now on writes nothing and changes nothing, because another process may have its
+    /// clients.
     void complete_freeze() { rest(Rest::all); }
-    /// Goes on as if nothing had been.
+    /// Goes on as before the freeze.
     void thaw();
-    /// Calls `visit(socket, state)` for each client that another process can have, and changes
-    /// nothing. The bytes hold secrets, and are wiped when it returns.
+    /// Calls `visit(socket, state)` for each client that another process can take, and changes
+    /// nothing. The state contains secrets, and is wiped when `visit` returns.
     ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
-    /// The same of what its history has, in parts. It grows no more when the freeze is complete.
+    /// The same for its history, in parts. The history does not grow once the freeze is complete.
     void export_history(const std::function<void(std::string_view)>& visit);
-    /// Goes on with such a client, which another process had: in a task, or before `run` when the
-    /// store is restored.
+    /// Takes over a client that another process had: in a task, or before `run` when the store is
+    /// restored.
     enum class Adoption : std::uint8_t {
         adopted,
-        refused,  ///< that can't be, and the client has to connect again
+        refused,  ///< not possible; the client has to connect again
     };
     [[nodiscard]] Adoption adopt(UniqueFd socket, std::string_view state);
-    /// Of so many shards, the home of such a client.
+    /// The home shard of such a client.
     static unsigned home_of(std::string_view state, unsigned shards);
-    /// That were all.
+    /// All clients have been adopted.
     void finish_adoption();
-    /// Calls it then, in a round of its own, unless it is asked for another call before.
+    /// Runs `call` after that time, in a round of its own. A later call of `after` replaces it.
     void after(Millis time, std::function<void()> call);
 
-    /// Sends what the task has brought about so far, rather than at the end of the turn.
+    /// Sends the output of the task so far at once, and not only at the end of the turn.
     void end_turn() { transport_.end_turn(); }
     /// Refuses logins from now on, and asks all clients to leave within that time.
     void drain(Millis over);
     /// Accepts no more connections and logins. Unless it was drained, all users go offline, and
     /// subscribers to their presence are told.
     void announce_shutdown();
-    /// The sockets that listen, by the numbers of the listeners; they stay the shard's.
+    /// The listening sockets, in the order of the listeners. The shard still owns them.
     std::vector<int> listening() const { return listeners_.sockets(); }
-    /// Disconnects all clients; the loop ends when they have had time to read it.
+    /// Disconnects all clients. The loop ends when they have had time to read the DISCONNECT.
     void stop();
 
 private:
@@ -195,8 +197,9 @@ private:
 
     const unsigned index_;
     Admission& admission_;
-    /// The first member: what others leave to it goes last. Other threads may post to it; only the
-    /// shard's own touches its timers, acceptors and descriptors.
+    /// Before the other members, so that handlers they leave in it are destroyed last. Other
+    /// threads may post to it; only the shard's own thread uses its timers, acceptors and
+    /// descriptors.
     boost::asio::io_context loop_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
     Rounds rounds_{loop_, [this] { drain_mailbox(); }};
     boost::asio::steady_timer timer_{loop_};
@@ -212,16 +215,16 @@ private:
     ClientDrain drain_{rounds_, transport_};
     std::atomic<Millis> last_tick_{monotonic_now()};
     bool stopping_ = false;
-    Millis next_trim_ = 0;  ///< when free memory may be given back again
+    Millis next_trim_ = 0;  ///< the earliest time to give back free memory again
     Config& config_;        ///< only this shard's thread touches it
     bool is_drained_ = false;
     Rest rest_ = Rest::none;
     bool holds_logins_ = false;
-    Millis rested_ = 0;          ///< since when
-    std::uint64_t handled_ = 0;  ///< items of the mailbox, but tasks
-    std::deque<Item> held_;      ///< that have come since, and wait
+    Millis rested_ = 0;          ///< when the rest began
+    std::uint64_t handled_ = 0;  ///< items of the mailbox, except tasks
+    std::deque<Item> held_;      ///< items that have come since, and wait
     boost::asio::steady_timer rest_timer_{loop_};
-    Ending drained_;  ///< of a client that is asked to leave
+    Ending drained_;  ///< for clients that are asked to leave
 };
 
 }  // namespace pulsegate

@@ -13,12 +13,12 @@ struct Evicted;
 struct Eviction;
 struct ShardStatus;
 
-/// A shard as the admin API sees it, on the shard's thread: without its packets, logins and
-/// connections, so that who includes this compiles none of them.
+/// A shard as the admin API sees it, on the shard's thread. This header leaves out packets, logins
+/// and connections, so files that include it compile faster.
 class ShardAdmin {
 public:
     using Task = std::function<void(ShardAdmin&)>;
-    /// Has the shard do it, in a turn of its own. From any thread.
+    /// Runs the task on the shard, in a turn of its own. From any thread.
     static void send(Shard& shard, Task task);
 
     explicit ShardAdmin(Shard& shard) : shard_(shard) {}
@@ -27,7 +27,7 @@ public:
     ClientLimits& client_limits();
     Revocations& revocations();
     ShardStatus status() const;
-    /// See BrokerAdmin. Their connections have ended when it returns.
+    /// See BrokerAdmin. The clients' connections have ended when it returns.
     Evicted evict(const Eviction& eviction);
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);

@@ -20,21 +20,21 @@ namespace pulsegate {
 class Shard;
 class DataStore;
 
-/// The other shards, and the event log, as the broker of one shard sees them. It owns nothing but
-/// the knowledge whether any of them lags behind, and lives on its shard's thread.
+/// The other shards, and the event log, as the broker of one shard sees them. It owns none of them;
+/// it only knows whether a shard lags behind. It lives on its shard's thread.
 class ShardPeers final : public BrokerHost {
 public:
     ShardPeers(unsigned index, const Admission& admission, GatewayTotals& totals,
                LineWriter* events, DataStore& store)
         : index_(index), admission_(admission), totals_(totals), events_(events), store_(store) {}
 
-    /// All shards, its own included, by index; before they run.
+    /// All shards, including its own, by index; before they run.
     void meet(std::vector<Shard*> shards) { shards_ = std::move(shards); }
 
     const DataStore& store() const { return store_; }
     Shard& operator[](unsigned shard) { return *shards_[shard]; }
 
-    /// Does too much wait for a shard that messages were sent to?
+    /// True if too much waits for a shard that messages were sent to.
     bool congested();
 
     void forward(const MessageRef& message, const Interest::Topic& topic,

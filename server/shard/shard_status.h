@@ -13,7 +13,7 @@
 
 namespace pulsegate {
 
-/// How a shard stands, as a copy: any thread may read it.
+/// A copy of a shard's state and counters, which any thread may read.
 struct ShardStatus {
     Counters counters;
     std::size_t connections;
@@ -26,14 +26,15 @@ struct ShardStatus {
     std::size_t online;
     std::size_t retained;
     std::size_t retained_bytes;
-    std::uint64_t stored;  ///< messages, since the start
-    std::uint64_t spared;  ///< that were acknowledged before they had to be stored
-    DelayedTotal delayed;  ///< of all shards, named by the first
+    std::uint64_t stored;  ///< messages stored since the start
+    std::uint64_t spared;  ///< messages acknowledged before they had to be stored
+    DelayedTotal delayed;  ///< of all shards, reported by the first
     bool store_refuses;
-    std::uint64_t left_out;     ///< by the store, of all shards, named by the first
-    std::uint64_t damaged;      ///< in the store: pages and rows, named by the first
-    std::int64_t damage_found;  ///< Unix time of what a start has found, named by the first
-    std::size_t data_bytes;     ///< of all shards, named by the first
+    std::uint64_t left_out;  ///< by the store, of all shards, reported by the first
+    std::uint64_t damaged;   ///< in the store: pages and rows, reported by the first
+    std::int64_t
+        damage_found;        ///< Unix time of the damage that a start found, reported by the first
+    std::size_t data_bytes;  ///< of all shards, reported by the first
     std::size_t max_data_bytes;
     std::size_t logins_waiting;
     std::size_t backlog;

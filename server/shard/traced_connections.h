@@ -10,12 +10,12 @@ class Connection;
 class Logins;
 class Tracer;
 
-// What connections tell the traces of their shard, which know them by users and clients.
+// Reports events of connections to the traces of their shard, which are by user and client.
 
-/// A whole packet that has come or goes out.
+/// Reports a whole packet that was received or is sent.
 void trace_packet(Tracer& tracer, Logins& logins, const Connection& connection, Bytes packet,
                   Version version, Sender sender);
-/// The end of a connection that has no session: those with one have a history.
+/// Reports the end of a connection without a session; a session has a history.
 void trace_end(Tracer& tracer, const Connection& connection, const Ending& ending, Millis now);
 
 }  // namespace pulsegate

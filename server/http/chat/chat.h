@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// Where the demo's page finds MQTT over WebSocket: on the host that the page itself comes from.
+/// The listener for MQTT over WebSocket that the demo's page uses, on the host of the page.
 struct ChatGateway {
     bool tls = false;
     std::uint16_t port = 0;
@@ -17,10 +17,10 @@ struct ChatGateway {
     std::string_view scheme() const { return tls ? "wss" : "ws"; }
 };
 
-/// `GET /chat`: the demo, a page to chat with. 404 without `--demo`, as all of its files.
+/// `GET /chat`: the demo's page. Without `--demo`, the page and its files are answered with 404.
 boost::asio::awaitable<ApiReply> show_chat(const ApiContext& api, const ApiRequest& request);
 
-/// `GET /chat/{file}`: what the page consists of, and `gateway.json`, the ChatGateway.
+/// `GET /chat/{file}`: the files of the page, and `gateway.json`, the ChatGateway.
 boost::asio::awaitable<ApiReply> show_chat_file(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -5,7 +5,7 @@
 namespace pulsegate {
 
 /// `GET /`, `GET /reference` and `GET /dashboard/{file}`: the dashboard and the reference of the
-/// API, pages that ask the API for all that they show. The pages themselves need no token.
+/// API. The pages ask the API for all their data, and need no token themselves.
 boost::asio::awaitable<ApiReply> show_dashboard(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

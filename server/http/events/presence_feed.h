@@ -16,8 +16,8 @@
 
 namespace pulsegate {
 
-/// The changes of presence in the log of events, for readers who come back with a cursor. Its
-/// coroutines run on the API's thread.
+/// The changes of presence in the event log, for readers that return with a cursor. Its coroutines
+/// run on the API's thread.
 class PresenceFeed {
 public:
     /// `io` is the API's. `store` ends before the API does.
@@ -25,7 +25,7 @@ public:
 
     bool is_on() const { return is_on_; }
 
-    /// The cursor behind the event of this number.
+    /// The cursor after the event with this number.
     std::string cursor(EventNumber number) const;
     std::string json(const StoredEvent& event) const;
     /// Nothing if the text is not a cursor.
@@ -35,17 +35,17 @@ public:
     };
     static std::optional<Cursor> read_cursor(std::string_view text);
 
-    /// Has it everything that came after the event of this number?
+    /// True if the log still has all events after the one with this number.
     bool has_all_after(Cursor cursor) const;
     bool has_all_after(EventNumber number) const { return log().first <= number + 1; }
     EventNumber last() const { return log().last; }
 
-    /// The next changes, `most` of them; none if there are none by the deadline. Ask
-    /// `has_all_after` again when they are there.
+    /// The next changes, at most `most`; none if none come before the deadline. Call
+    /// `has_all_after` again afterwards.
     boost::asio::awaitable<EventPage> read(EventNumber after, std::size_t most,
                                            EventNews::Time deadline);
 
-    /// Of readers that wait.
+    /// The places of waiting readers.
     ReaderPlaces& places() { return places_; }
 
 private:

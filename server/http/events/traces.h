@@ -13,20 +13,20 @@
 
 namespace pulsegate {
 
-/// The traces that are read now. It belongs to the API's thread.
+/// The traces that clients of the API read now. It belongs to the API's thread.
 class Traces {
 public:
-    /// `io` is the API's. It outlives the threads of the shards.
+    /// `io` is the API's. This object outlives the threads of the shards.
     explicit Traces(boost::asio::io_context& io) : news_(io) {}
 
     std::shared_ptr<Trace> make(TraceTarget target) {
         return std::make_shared<Trace>(std::move(target), [this] { news_.tell(); });
     }
 
-    /// Of their readers.
+    /// The places of their readers.
     ReaderPlaces& places() { return places_; }
 
-    /// Until an event came for one of them, or until the deadline.
+    /// Waits until one of the traces has an event, or until the deadline.
     boost::asio::awaitable<void> wait(EventNews::Time deadline) { return news_.wait(deadline); }
 
     static constexpr std::size_t most_open = 8;

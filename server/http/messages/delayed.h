@@ -13,10 +13,10 @@ namespace pulsegate {
 
 // `/api/v1/delayed`, messages that are published later. They need no shard: the store keeps them.
 
-/// `POST`: all of a request or none.
+/// `POST`: accepts all messages of a request or none.
 boost::asio::awaitable<ApiReply> add_delayed(const ApiContext& api, const ApiRequest& request);
 
-/// `GET`: those that wait, page by page.
+/// `GET`: the waiting messages, page by page.
 boost::asio::awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& request);
 
 /// `GET /api/v1/delayed/{id}`
@@ -25,13 +25,13 @@ boost::asio::awaitable<ApiReply> show_delayed(const ApiContext& api, const ApiRe
 /// `DELETE /api/v1/delayed/{id}`, or `?user=&name=`, or `?user=` for all of theirs.
 boost::asio::awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& request);
 
-/// Cancels what clients have published that were thrown out just now: `which` has each user once.
-/// False: the disk is in trouble.
+/// Cancels delayed messages of clients that were disconnected just now; `which` has each user once.
+/// False if the disk is in trouble.
 boost::asio::awaitable<bool> cancel_of_clients(const ApiContext& api,
                                                std::vector<DelayedByClients> which);
 
-/// Cancels all that is delayed in the name of the user, also by a backend. Nothing: the disk is in
-/// trouble, or a shard does not answer in time.
+/// Cancels all delayed messages in the user's name, including a backend's. Nothing if the disk is
+/// in trouble or a shard does not answer in time.
 boost::asio::awaitable<std::optional<std::size_t>> cancel_all_of(const ApiContext& api,
                                                                  std::string user);
 

@@ -18,11 +18,11 @@ namespace pulsegate {
 
 struct BrokerSettings;
 
-/// A message in a request, with its members by name. It throws BadRequest if one is not as it
-/// should be, and it refers to the JSON.
+/// A message in a request, with its members by name. It throws BadRequest if a member is wrong. The
+/// JSON must outlive it.
 class MessageMembers {
 public:
-    /// `known`: the names that it may have; `what`: what it is, if it is not a message.
+    /// `known` lists the allowed names; `what` names the object, if it is not a message.
     MessageMembers(const boost::json::value& value, std::span<const std::string_view> known,
                    std::string_view what = "a message");
 
@@ -31,10 +31,11 @@ public:
     }
     std::optional<std::string> text(std::string_view name) const;
     std::optional<std::uint64_t> count(std::string_view name, std::uint64_t most) const;
-    /// A moment in milliseconds since 1970: a date and time by RFC 3339, or a Unix time in seconds.
+    /// A time in milliseconds since 1970, from a date and time by RFC 3339 or a Unix time in
+    /// seconds.
     std::optional<WallMillis> moment(std::string_view name) const;
     bool flag(std::string_view name) const;
-    /// Of the string `one` and the list of strings `many`, those that are there.
+    /// The strings of the member `one`, a string, and of the member `many`, a list.
     std::vector<std::string> texts(std::string_view one, std::string_view many) const;
     /// `payload`, or `payload_base64` decoded.
     std::string payload() const;
@@ -43,23 +44,23 @@ private:
     const boost::json::object* object_ = nullptr;
 };
 
-/// Where a message goes: its topics, and those of the inboxes and rooms that it names. Throws
-/// BadRequest if there are none, or a name can't be one.
+/// The topics of a message: those it names itself, and those of its inboxes and rooms. Throws
+/// BadRequest if there are none, or if a name is invalid.
 std::vector<std::string> topics_of(const MessageMembers& members, const BrokerSettings& settings);
 
-/// `content_type` and `properties`, as MQTT 5.0 writes them. Throws BadRequest.
+/// `content_type` and `properties`, encoded as in MQTT 5.0. Throws BadRequest.
 std::string properties_of(const MessageMembers& members);
 
-/// Adds the payload to a message that is described: as text, or in Base64 if it is none.
+/// Adds the payload to a message's JSON: as text, or in Base64 if it is not text.
 void add_payload(boost::json::object& described, std::string_view payload);
 
 /// Adds `content_type` and `properties` as a message in a request has them, if there are any.
 void add_properties(boost::json::object& described, std::string_view properties);
 
-/// What the messages of one request may be together.
+/// Limits the messages of one request together.
 class RequestRoom {
 public:
-    /// Throws BadRequest if there is none; to be asked before anything is copied for them.
+    /// Throws BadRequest if there is no room. Call it before anything is copied.
     void take(std::size_t messages, std::size_t bytes_each);
     std::size_t bytes() const { return bytes_; }
 
@@ -75,8 +76,8 @@ void check_retain(const Message& message, const BrokerSettings& settings);
 void check_publishable(std::string_view topic, std::string_view payload,
                        std::string_view properties, const BrokerSettings& settings);
 
-/// Calls `add` with the message that is the body, or with each of the list that it is. Throws
-/// BadRequest, with the number of the message that is wrong.
+/// Calls `add` with each message of the body, which is one message or a list. Throws BadRequest
+/// with the number of a wrong message.
 void for_each_message(std::string_view body,
                       const std::function<void(const boost::json::value&)>& add);
 

@@ -16,9 +16,9 @@
 
 namespace pulsegate {
 
-/// What requests with an `Idempotency-Key` were answered, so that one which is repeated is not
-/// done again. Only what was done is remembered, in memory, and for ten minutes; if there is too
-/// much of it, the oldest goes earlier. It has no clock.
+/// Remembers the answers to requests with an `Idempotency-Key`, so that a repeated request is not
+/// carried out again. It keeps only answers to requests that were carried out, in memory, for ten
+/// minutes; if there are too many, it drops the oldest earlier. It has no clock.
 class RepeatedRequests {
 public:
     using BodyHash = std::array<unsigned char, 32>;
@@ -27,18 +27,18 @@ public:
     static constexpr std::size_t most_bytes = 16 * 1024 * 1024;
 
     enum class Verdict : std::uint8_t {
-        is_new,       ///< it is under way now: `finish` it
+        is_new,       ///< the request is under way now: `finish` it
         is_repeated,  ///< it was answered
-        under_way,    ///< the first one is not answered yet
-        other_body,   ///< the key was another request's
+        under_way,    ///< the first request is not answered yet
+        other_body,   ///< the key was used for another request
     };
 
     Verdict begin(const std::string& key, const BodyHash& body, Millis now);
 
-    /// Of the request with this key that is answered.
+    /// The answer to the request with this key.
     const std::string& answer(const std::string& key) const { return by_key_.at(key)->answer; }
 
-    /// Nothing: it was not done, and may be tried again.
+    /// Without an answer, the request was not carried out and may be tried again.
     void finish(const std::string& key, std::optional<std::string> answer);
 
     std::size_t bytes() const { return bytes_; }

@@ -16,8 +16,8 @@ boost::asio::awaitable<ApiReply> show_retained(const ApiContext& api, const ApiR
 /// page by page.
 boost::asio::awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& request);
 
-/// Deletes what the user has published, wherever it is retained. Nothing: a shard does not answer
-/// in time.
+/// Deletes all retained messages that the user has published. Nothing if a shard does not answer in
+/// time.
 boost::asio::awaitable<std::optional<std::size_t>> erase_retained_of(const ApiContext& api,
                                                                      std::string user);
 

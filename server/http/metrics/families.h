@@ -13,8 +13,8 @@
 
 namespace pulsegate {
 
-/// Collects families of metrics for one answer. A metric that shards count has the label `shard`,
-/// so that its sum is what the gateway has done; one of the whole gateway has no such label.
+/// Collects families of metrics for one answer. A metric of the shards has the label `shard`; its
+/// sum is the value for the gateway. A metric of the whole gateway has no such label.
 class Families {
 public:
     using Label = prometheus::ClientMetric::Label;
@@ -48,7 +48,7 @@ public:
         add(family, std::move(labels), static_cast<double>(value));
     }
 
-    /// Prometheus counts in seconds, and in each bucket those below as well.
+    /// In Prometheus, times are in seconds, and each bucket includes those below it.
     template <Millis... Bounds>
     static void add(Family& family, std::vector<Label> labels, const Histogram<Bounds...>& times) {
         auto& histogram = family.metric.emplace_back().histogram;

@@ -16,10 +16,10 @@ void add_message_metrics(Families& families);
 void add_store_metrics(Families& families);
 /// The event loops, the program and its process.
 void add_process_metrics(Families& families, const ApiContext& api);
-/// What backends are asked and told, and what they ask.
+/// Requests to backends, events for them, and their requests.
 void add_backend_metrics(Families& families, const ApiContext& api);
 
-/// Of a shard's status, for `Families::counter`.
+/// Reads a value of a shard's status, for `Families::counter`.
 inline auto count_of(std::uint64_t Counters::*member) {
     return [member](const ShardStatus& shard) { return shard.counters.*member; };
 }

@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// What the kernel says of this process (proc(5)). A value that can't be read is 0.
+/// The kernel's figures for this process (proc(5)). A value that can't be read is 0.
 struct ProcessUsage {
     double cpu_seconds = 0;
     double start_time = 0;  ///< seconds since 1970

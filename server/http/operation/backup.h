@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-/// `POST /api/v1/backup` with `{"file":…,"overwrite":false}`: has the store backed up, and waits
-/// for the end, for minutes if need be.
+/// `POST /api/v1/backup` with `{"file":…,"overwrite":false}`: backs up the store, and answers at
+/// the end, which may take minutes.
 boost::asio::awaitable<ApiReply> back_up(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -10,13 +10,13 @@
 
 namespace pulsegate {
 
-/// `GET /api/v1/cluster`: nodes, who owns which partitions, and how Redis does.
+/// `GET /api/v1/cluster`: the nodes, the owners of the partitions, and the state of Redis.
 boost::asio::awaitable<ApiReply> show_cluster(const ApiContext& api, const ApiRequest& request);
 
-/// The same of a node that stands by.
+/// The same, of a standby node.
 boost::json::object cluster_json(const ClusterView& view);
 
-/// What the metrics say of it.
+/// The metrics of the cluster.
 std::vector<prometheus::MetricFamily> cluster_metrics(const ClusterView& view);
 
 }  // namespace pulsegate

@@ -9,7 +9,7 @@ namespace pulsegate {
 
 std::string_view drain_name(DrainState::Phase phase);
 
-/// `GET /api/v1/drain`: does the gateway ask its clients to leave, and how far has it got?
+/// `GET /api/v1/drain`: whether the gateway asks its clients to leave, and how far that has got.
 boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequest& request);
 
 /// `POST /api/v1/drain`: asks all clients to leave, and stops. A body may have `over` and `notice`,

@@ -6,14 +6,14 @@
 
 namespace pulsegate {
 
-/// `GET /healthz`: does every event loop answer?
+/// `GET /healthz`: whether every event loop answers.
 boost::asio::awaitable<ApiReply> show_health(const ApiContext& api, const ApiRequest& request);
 
-/// Why the gateway does not do all that it should; "": it does.
+/// The reason why the gateway is not ready; "" if it is.
 boost::asio::awaitable<std::string> why_not_ready(const ApiContext& api);
 
-/// `GET /readyz`: does the gateway do all that it should? It may serve what needs no disk, and not
-/// be ready.
+/// `GET /readyz`: whether the gateway can do everything. Without its disk it is not ready, though
+/// it serves what needs no disk.
 boost::asio::awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// openapi.json, as it was when the gateway was built.
+/// The text of openapi.json when the gateway was built.
 extern const std::string_view openapi_document;
 
 /// `GET /api/v1/openapi.json`

@@ -9,7 +9,7 @@ namespace pulsegate {
 /// changed and what needs a restart.
 boost::asio::awaitable<ApiReply> reload(const ApiContext& api, const ApiRequest& request);
 
-/// The same of a node that stands by. What is lent must outlive the answer.
+/// The same, of a standby node. The arguments must outlive the answer.
 boost::asio::awaitable<ApiReply> reload_by(boost::asio::io_context& io, const AskReload& reload);
 
 }  // namespace pulsegate

@@ -14,14 +14,15 @@
 
 namespace pulsegate {
 
-/// What the gateway did in the last hour, for charts: a sample each five seconds, taken once
-/// however many ask for it. Only the API's thread uses it.
+/// Figures of the last hour for charts: one sample every five seconds, shared by all readers. Only
+/// the API's thread uses it.
 class Samples {
 public:
     static constexpr std::chrono::seconds interval{5};
     static constexpr std::size_t kept = 720;
 
-    /// In the order of `fields`; those that end in `_rate` are per second since the sample before.
+    /// In the order of `fields`; a value whose name ends in `_rate` is per second since the
+    /// previous sample.
     using Values = std::array<double, 16>;
     static const std::array<const char*, std::tuple_size_v<Values>> fields;
 
@@ -39,7 +40,7 @@ public:
     const std::deque<Sample>& all() const { return samples_; }
 
 private:
-    /// What only grows, as it was at the sample before.
+    /// Counters at the previous sample.
     struct Totals {
         std::array<std::uint64_t, 8> counts{};
         decltype(Counters::lag) lag{};
@@ -54,10 +55,10 @@ private:
     const DataStore& store_;
     std::deque<Sample> samples_;
     Totals before_{};
-    Millis taken_ = 0;  ///< when the last one was taken; 0: none was
+    Millis taken_ = 0;  ///< time of the last sample; 0: there is none
 };
 
-/// `GET /api/v1/samples`: those of the last hour, or those behind `since`.
+/// `GET /api/v1/samples`: the samples of the last hour, or those after `since`.
 boost::asio::awaitable<ApiReply> show_samples(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

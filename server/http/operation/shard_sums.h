@@ -16,7 +16,7 @@ class ShardSums {
 public:
     explicit ShardSums(const std::vector<ShardStatus>& shards) : shards_(shards) {}
 
-    /// Of what `value` returns for each shard.
+    /// Adds up what `value` returns for each shard.
     template <class Value>
     std::uint64_t of(Value value) const {
         return std::accumulate(
@@ -29,7 +29,7 @@ public:
     std::uint64_t of(std::uint64_t Counters::*member) const {
         return of([member](const ShardStatus& each) { return each.counters.*member; });
     }
-    /// Of all kinds, such as all types of packets.
+    /// Adds up all kinds, such as all types of packets.
     template <std::size_t Kinds>
     std::uint64_t of(std::array<std::uint64_t, Kinds> Counters::*kinds) const {
         return of([kinds](const ShardStatus& each) {

@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// `GET /api/v1/status`: what the gateway is, how it does, and what it has done since the start.
+/// `GET /api/v1/status`: the gateway's version, its state, and its counters since the start.
 boost::asio::awaitable<ApiReply> show_status(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// `GET /api/v1/wheel`: how many connections wait in each slot of the timing wheels.
+/// `GET /api/v1/wheel`: the number of connections in each slot of the timing wheels.
 boost::asio::awaitable<ApiReply> show_wheel(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -11,24 +11,24 @@
 
 namespace pulsegate {
 
-/// When a certificate that the gateway shows, or the first of its chain, stops being valid.
+/// When one of the gateway's certificates, or the first of its chain, expires.
 struct CertificateEnd {
     std::string file;
     std::int64_t end;  ///< seconds since 1970
 };
 
-/// Reads the settings anew, as SIGHUP does, and calls back on another thread.
+/// Reads the settings again, as SIGHUP does, and calls back on another thread.
 using AskReload = std::function<void(std::function<void(const ReloadOutcome&)>)>;
 
-/// What the API may ask of the process, from its own thread.
+/// The API's links to the process, for use on the API's thread.
 struct AdminHost {
     /// Asks all clients to leave, and stops the gateway.
     std::function<void(const DrainTerms&)> drain{};
     AskReload reload{};
-    /// Has another program take over. Returns why it can't; "": it begins.
+    /// Makes another program take over. Returns the reason for a refusal; "" if the upgrade begins.
     std::function<std::string(const UpgradeOrder&)> upgrade{};
     const UpgradeState* upgrades = nullptr;
-    /// Of all certificates that are in use. Any thread.
+    /// Expiry of all certificates in use. Any thread.
     std::function<std::vector<CertificateEnd>()> certificate_ends{};
 };
 

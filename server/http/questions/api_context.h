@@ -28,7 +28,7 @@ struct ChatGateway;
 
 /// What the resources of the API work with. It outlives all requests.
 struct ApiContext {
-    boost::asio::io_context& io;  ///< of the API's thread, on which all resources run
+    boost::asio::io_context& io;  ///< the API's thread, on which all resources run
     const ShardQuestions& shards;
     const Admission& admission;
     AddressLimits& address_limits;
@@ -45,7 +45,7 @@ struct ApiContext {
     const Webhook* webhook;     ///< null: there is none
     const Membership* cluster;  ///< null: this node is alone
     const BrokerSettings& settings;
-    const std::optional<ChatGateway>& chat;  ///< of the demo, if there is one
+    const std::optional<ChatGateway>& chat;  ///< for the demo, if it is on
 };
 
 }  // namespace pulsegate

@@ -9,12 +9,12 @@
 
 namespace pulsegate {
 
-/// Operations that are handed in to the store, and may be waited for later.
+/// Submits operations to the store; `done` may wait for them later.
 class Commit {
 public:
     Commit(const ApiContext& api, std::vector<Operation> operations);
 
-    /// False if the store is in trouble. Once.
+    /// False if the store is in trouble. Call it once.
     boost::asio::awaitable<bool> done() const;
 
 private:

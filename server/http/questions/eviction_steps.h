@@ -9,12 +9,12 @@
 
 namespace pulsegate {
 
-// Clients are thrown out a few in each turn of their shard.
+// Clients are disconnected in steps, a few in each turn of their shard.
 
-/// Returns when all clients that it is about have gone. Nothing: a shard does not answer in time.
+/// Returns when all the clients have gone. Nothing if a shard does not answer in time.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);
 
-/// The same for those at an address, on all shards. Their wills are dropped.
+/// The same for all clients at an address, on all shards. Drops their wills.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Address address);
 
 }  // namespace pulsegate

@@ -6,11 +6,11 @@
 
 namespace pulsegate {
 
-/// How many requests to the API were answered, by kind. It belongs to the API's thread.
+/// Counts the answered requests to the API, by kind. It belongs to the API's thread.
 class RequestCounts {
 public:
-    /// A request as a metric tells of it. Its texts are constants, and of each there are few: no
-    /// peer can have many kinds counted.
+    /// The labels of a request in the metrics. Its texts are constants with few values, so no peer
+    /// can add many kinds.
     struct Kind {
         std::string_view route;
         std::string_view method;

@@ -21,14 +21,14 @@
 
 namespace pulsegate {
 
-/// Asks shards through their mailboxes, and waits for their answers, but not for long: a question
-/// is a function that runs on a shard's thread and returns the answer.
+/// Asks shards through their mailboxes, and waits a limited time for the answers. A question is a
+/// function that runs on a shard's thread and returns the answer.
 ///
-/// A lambda with captures must have a name before it is asked: g++ 12 destroys it twice when it is
-/// a temporary in a co_await expression (GCC bug 99576).
+/// Give a lambda with captures a name before you pass it: g++ 12 destroys a temporary in a co_await
+/// expression twice (GCC bug 99576).
 class ShardQuestions {
 public:
-    /// The answers come on the thread of `io`, which must outlive the shards.
+    /// The answers arrive on the thread of `io`, which must outlive the shards.
     ShardQuestions(boost::asio::io_context& io, std::vector<Shard*> shards)
         : io_(io), shards_(std::move(shards)) {}
 
@@ -36,8 +36,7 @@ public:
     /// The shard where the user is at home.
     std::size_t home_of(std::string_view user) const;
 
-    /// The answers of all shards, in their order; an empty element for one that does not answer in
-    /// time.
+    /// The answers of all shards, in their order; empty for a shard that does not answer in time.
     template <class Question, class Answer = std::invoke_result_t<Question, ShardAdmin&>>
     boost::asio::awaitable<std::vector<std::optional<Answer>>> ask_all(Question question) const {
         return ask(shards_, std::move(question));
@@ -59,12 +58,12 @@ public:
         return ask_one(home_of(user), std::move(question));
     }
 
-    /// Has the shard do it, in a turn of its own.
+    /// Runs the task on the shard, in a turn of its own.
     void send(std::size_t shard, ShardAdmin::Task task) const {
         ShardAdmin::send(*shards_[shard], std::move(task));
     }
 
-    /// Has the shard where the user is at home do it, in a turn of its own.
+    /// Runs the task on the user's home shard, in a turn of its own.
     void send_home(std::string_view user, ShardAdmin::Task task) const {
         send(home_of(user), std::move(task));
     }

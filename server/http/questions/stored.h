@@ -11,12 +11,12 @@
 
 namespace pulsegate {
 
-/// Waits until the store has all that a shard, or each of them, was told so far. False: the store
-/// is in trouble, or it takes more than 10 s.
+/// Waits until the store has all changes that a shard, or each shard, has made so far. False if the
+/// store is in trouble or needs more than 10 s.
 boost::asio::awaitable<bool> is_stored_by(const ApiContext& api, std::size_t shard);
 boost::asio::awaitable<bool> is_stored_by_all(const ApiContext& api);
 
-/// 503: what is wrong with the disk, or with Redis, and what follows from it.
+/// A reply with 503 that names the fault of the disk or of Redis, and its consequence.
 ApiReply store_refusal(const ApiContext& api, std::string_view consequence,
                        boost::json::object more = {});
 

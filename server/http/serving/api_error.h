@@ -7,11 +7,10 @@
 
 namespace pulsegate {
 
-/// What an error of the API is about, for programs: the member `code` beside the sentence in
-/// `error`. A code keeps its name and its meaning for ever; the table in api_error.cpp has all of
-/// them.
+/// The errors of the API for programs: the member `code` beside the sentence in `error`. A code
+/// never changes its name or meaning; the table in api_error.cpp has all codes.
 enum class ApiError : std::uint8_t {
-    // The request is not as it should be.
+    // The request is wrong.
     bad_http,
     bad_path,
     unknown_parameter,
@@ -30,13 +29,13 @@ enum class ApiError : std::uint8_t {
     too_many_entries,
     bad_file,
     bad_key,
-    // Its sender may not do this.
+    // The sender may not do this.
     bad_token,
     role_needed,
     foreign_host,
     foreign_origin,
     local_only,
-    // What it is about is not there.
+    // The requested object does not exist.
     unknown_resource,
     unknown_user,
     unknown_client,
@@ -47,7 +46,7 @@ enum class ApiError : std::uint8_t {
     no_cluster,
     no_demo,
     method_not_allowed,
-    // It does not fit to the gateway's settings or state.
+    // The request conflicts with the gateway's settings or state.
     feed_off,
     history_off,
     no_webhook,
@@ -61,7 +60,7 @@ enum class ApiError : std::uint8_t {
     body_too_large,
     request_under_way,
     key_reused,
-    // The gateway can't do it.
+    // The gateway can't do this now.
     backup_failed,
     not_stored,
     shard_stalled,
@@ -79,7 +78,7 @@ struct ApiErrorRow {
     std::string_view meaning;
 };
 
-/// All of them, in the order of the enumeration.
+/// All errors, in the order of the enumeration.
 std::span<const ApiErrorRow> api_errors();
 
 const ApiErrorRow& row_of(ApiError error);

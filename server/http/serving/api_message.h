@@ -20,33 +20,32 @@
 
 namespace pulsegate {
 
-/// What the API needs of an HTTP request. The texts are lent until it is answered.
+/// An HTTP request, as the API needs it. The texts are valid until it is answered.
 struct ApiRequest {
     boost::beast::http::verb method = boost::beast::http::verb::unknown;
     std::string_view path{};
     std::string_view route{};          ///< its path, see Route
     std::string_view encoded_query{};  ///< without the '?'
-    Query query{};                     ///< its parameters, those that the route takes
+    Query query{};                     ///< the parameters that the route takes
     std::string_view body{};
 
-    Address address{};  ///< where it comes from
-    std::string_view
-        token{};  ///< the name of the token that it has shown; "": none, or a wrong one
+    Address address{};         ///< the client's
+    std::string_view token{};  ///< the name of its token; "": missing or wrong
 
-    // The header's fields; "" stands for one that is missing.
+    // The header's fields; "" if a field is missing.
     std::string_view authorization{};
     std::string_view host{};
     std::string_view origin{};
-    std::string_view fetch_site{};  ///< Sec-Fetch-Site: from which site a browser was made to ask
-    std::string_view fetch_dest{};  ///< Sec-Fetch-Dest: what the answer is for
+    std::string_view fetch_site{};  ///< Sec-Fetch-Site: the site whose page made a browser ask
+    std::string_view fetch_dest{};  ///< Sec-Fetch-Dest: the use of the answer
     std::string_view accept{};
     std::string_view last_event_id{};
     std::string_view idempotency_key{};
 
-    bool is_local = false;  ///< by the Unix socket: the gateway's user or root asks
+    bool is_local = false;  ///< over the Unix socket: from the gateway's user or root
 
-    /// What the path has for `{name}` in the route, decoded; nothing if the route has no such
-    /// segment, or if it is not UTF-8.
+    /// The decoded segment of the path that matches `{name}` in the route; nothing if the route has
+    /// no such segment, or if it is not UTF-8.
     std::optional<std::string> segment(std::string_view name) const {
         const auto encoded = path_segment(route, path, name);
         return encoded ? percent_decoded(*encoded) : std::nullopt;
@@ -58,8 +57,8 @@ struct ApiReply {
     std::string body{};
     const char* content_type = "application/json";
     std::vector<std::pair<std::string_view, std::string>> fields{};  ///< further ones
-    /// What follows piece by piece, instead of the body, until it returns ""; the connection ends
-    /// then. Empty: nothing.
+    /// Returns the body piece by piece, instead of `body`, until it returns ""; then the connection
+    /// ends. Empty: there are no pieces.
     std::function<boost::asio::awaitable<std::string>()> stream{};
 };
 
@@ -70,7 +69,7 @@ inline ApiReply api_reply(const boost::json::object& body) {
 /// The members `error` and `code` of an answer.
 boost::json::object error_json(ApiError error, std::string_view sentence);
 
-/// With the status that belongs to the error, and what else its reader should know.
+/// Has the error's status, and adds other members that help the reader.
 ApiReply api_refusal(ApiError error, std::string_view sentence, boost::json::object more = {});
 
 }  // namespace pulsegate

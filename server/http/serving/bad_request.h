@@ -7,8 +7,7 @@
 
 namespace pulsegate {
 
-/// What is wrong with a request. Handlers throw it; `Api::answer` replies 400 with its text and
-/// code.
+/// A mistake in a request. Handlers throw it; `Api::answer` replies 400 with its text and code.
 class BadRequest : public std::runtime_error {
 public:
     BadRequest(ApiError about, const std::string& what)

@@ -19,7 +19,7 @@ struct HttpConnection
     enum class State : std::uint8_t {
         reads,    ///< waits for a complete request
         answers,  ///< the answer is being made
-        writes,   ///< the client is to read it
+        writes,   ///< the client reads the answer
     };
 
     HttpConnection(HttpProtocol::socket socket, const Address& from, bool spare, bool local)
@@ -27,14 +27,14 @@ struct HttpConnection
 
     HttpStream stream;
     const Address address;
-    const bool is_spare;  ///< beyond the usual number: it may ask only whether the gateway is well
-    const bool is_local;  ///< by the Unix socket, which only the gateway's user and root may use
+    const bool is_spare;  ///< above the usual number: for health checks only
+    const bool is_local;  ///< over the Unix socket, which only the gateway's user and root may use
     State state = State::reads;
-    Clock::time_point moved = Clock::now();  ///< when it came to its state, or has read last
+    Clock::time_point moved = Clock::now();  ///< when it entered its state, or its client last read
 };
 
-/// Who has a place. Those that keep one without need give it up when places are short, so that
-/// neither silent connections nor those that read no answers shut anybody out.
+/// The connections that have a place. When places are short, connections that don't need theirs are
+/// closed. So neither silent clients nor clients that read no answers can lock others out.
 class HttpConnections {
 public:
     enum class Place : std::uint8_t { none, usual, spare };
@@ -45,16 +45,17 @@ public:
     void enter(HttpConnection& connection, State state) {
         connection.state = state;
         connection.moved = HttpConnection::Clock::now();
-        if (connection.is_linked())  // else it is being closed
+        if (connection.is_linked())  // otherwise it is being closed
             list_.splice(list_.end(), list_, list_.iterator_to(connection));
     }
 
-    /// Is there a place for one more that comes by the Unix socket? Others can't take it.
+    /// True if there is a place for one more connection over the Unix socket. Others can't take it.
     bool has_local_place() const {
         return count([](const HttpConnection& one) { return one.is_local; }) < most_local;
     }
 
-    /// A place for one more from this address, which somebody may have to give up for it.
+    /// Finds a place for one more connection from this address; another connection may be closed
+    /// for it.
     Place make_room(const Address& address) {
         const auto is_usual = [](const HttpConnection& one) {
             return !one.is_spare && !one.is_local;
@@ -73,7 +74,7 @@ private:
     static constexpr std::size_t most_of_an_address = most / 4;
     static constexpr std::size_t most_spare = 8;
     static constexpr std::size_t most_local = 64;
-    /// A client that reads takes something in that time.
+    /// A client that reads takes some bytes within that time.
     static constexpr auto patience_with_reader = std::chrono::seconds(1);
 
     Place spare_place() {
@@ -86,7 +87,7 @@ private:
         return static_cast<std::size_t>(std::ranges::count_if(list_, among));
     }
 
-    /// Ends that one which has not moved for longest. False: all have reason to stay.
+    /// Closes the connection that has been idle for longest. False if all have a reason to stay.
     template <class Among>
     bool end_one(Among among) {
         const auto latest = HttpConnection::Clock::now() - patience_with_reader;
@@ -101,7 +102,7 @@ private:
         return true;
     }
 
-    /// Those first that have not moved for longest.
+    /// Ordered by the time of the last progress, the oldest first.
     boost::intrusive::list<HttpConnection, boost::intrusive::constant_time_size<false>> list_;
 };
 

@@ -16,8 +16,8 @@ namespace pulsegate {
 /// TCP, or a Unix socket on this machine.
 using HttpProtocol = boost::asio::generic::stream_protocol;
 
-/// Makes what one connection with TLS needs, as the certificates are now; null if there is no
-/// memory. Empty: no TLS. A connection keeps it as long as it lives.
+/// Makes the TLS session of one connection with the present certificates; null if there is no
+/// memory. Empty: no TLS. A connection keeps its session as long as it lives.
 using NewTlsSession = std::function<SSL*()>;
 
 /// The bytes of a connection to the HTTP API: plain, or in TLS after `begin_tls`.
@@ -36,7 +36,7 @@ public:
     }
     void close() { plain_.close(); }
 
-    /// False: there is no memory for it. Then handshake, before anything else.
+    /// False if there is no memory. Call `handshake` next, before anything else.
     bool begin_tls(const NewTlsSession& make) {
         make_ = make;
         SSL* const session = make_();
@@ -50,7 +50,7 @@ public:
         return tls_->async_handshake(boost::asio::ssl::stream_base::server,
                                      std::forward<Token>(token));
     }
-    /// Tells the peer that this was all.
+    /// Tells the peer that no more data follows.
     template <class Token>
     auto async_goodbye(Token&& token) {
         return tls_->async_shutdown(std::forward<Token>(token));

@@ -12,8 +12,8 @@
 
 namespace pulsegate {
 
-/// The parameters of a request. A mistake in them throws BadRequest: if a parameter were ignored,
-/// a request could choose more than its sender meant.
+/// The parameters of a request. A mistake in them throws BadRequest: if a parameter were ignored, a
+/// request could affect more than its sender meant.
 class Query {
 public:
     Query() = default;
@@ -30,7 +30,7 @@ public:
     std::optional<WallMillis> moment(std::string_view key) const;
 
 private:
-    std::map<std::string, std::string, std::less<>> encoded_;  ///< can be decoded
+    std::map<std::string, std::string, std::less<>> encoded_;  ///< valid, so they can be decoded
 };
 
 /// The number of entries that an answer may have, from the parameter `limit`.

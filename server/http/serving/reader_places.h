@@ -5,14 +5,14 @@
 
 namespace pulsegate {
 
-/// How many readers of streams may wait at a time: each has a connection to the API.
+/// Limits the readers of streams that wait at a time: each has a connection to the API.
 class ReaderPlaces {
 public:
     explicit ReaderPlaces(std::size_t most) : most_(most) {}
 
     bool has_room() const { return *taken_ < most_; }
 
-    /// Of one reader.
+    /// The place of one reader.
     class Place {
     public:
         explicit Place(ReaderPlaces& places) : taken_(places.taken_) { ++*taken_; }
@@ -26,7 +26,8 @@ public:
 
 private:
     const std::size_t most_;
-    /// Shared: readers that still wait at the end are destroyed by the API's `io`, after this.
+    /// Shared, because readers that still wait at the end are destroyed by the API's `io`, after
+    /// this.
     const std::shared_ptr<std::size_t> taken_ = std::make_shared<std::size_t>(0);
 };
 

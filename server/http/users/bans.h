@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-// /api/v1/bans: who is kept out, by the administrator or for how it behaved.
+// /api/v1/bans: bans, by the administrator or for bad behaviour.
 boost::asio::awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest& request);
 boost::asio::awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request);
 boost::asio::awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request);

@@ -4,10 +4,10 @@
 
 namespace pulsegate {
 
-// `/api/v1/clients`: clients that are connected, or away with a session.
+// `/api/v1/clients`: connected clients, and sessions of clients that are away.
 
-/// `GET`: a list, see client_list.h; `?user=`: all of a user; `?user=&client=`: one, with its
-/// filters.
+/// `GET`: a list, see client_list.h; `?user=`: all clients of a user; `?user=&client=`: one client,
+/// with its filters.
 boost::asio::awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& request);
 
 /// `DELETE ?user=`, `?user=&client=`: disconnects them; with `&sessions=end` it ends their sessions

@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-// /api/v1/users/{user}/revoke: clients that have logged in as this user must log in anew,
-// with a token that was issued since.
+// /api/v1/users/{user}/revoke: clients of this user must log in again, with a token that was issued
+// since.
 boost::asio::awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate

@@ -8,7 +8,7 @@
 namespace pulsegate {
 
 // The members of rooms, and the watchers of users, see session/rooms.h. Without a room in the path,
-// a list is that of a user's watchers.
+// the list is a user's watchers.
 
 boost::asio::awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request);
 boost::asio::awaitable<ApiReply> list_rooms_of_user(const ApiContext& api,
