@@ -19,13 +19,13 @@ inline constexpr Millis tick_length = 1000;
 
 Millis monotonic_now();
 
-/// Milliseconds since the machine was started, with those in which it slept. They tell for how long
-/// other machines may have waited for this process.
+/// Milliseconds since the machine was started, including those in which it slept. They tell how
+/// long other machines may have waited for this process.
 Millis boot_now();
 
-/// While there is one, monotonic time stands still, and moves when it is told to: tests of
-/// deadlines need not wait for them then. It never goes back, also not when the clock runs again.
-/// Timers of event loops go on all the time.
+/// While there is one, monotonic time stops, and moves only when told to, so tests of deadlines
+/// need not wait. Time never goes back, even when the clock runs again. Timers of event loops are
+/// not affected.
 class StoppedClock {
 public:
     StoppedClock();
@@ -36,26 +36,26 @@ public:
     void advance(Millis time);
 };
 
-/// What the system's clock says, which may be anything.
+/// The time of the system's clock, which may be wrong.
 WallMillis system_clock_now();
 
 /// A clock outside of 2020 to 2199 can't be right. Stamps of messages and versions of presence have
-/// room for these years, and none for those before 1970 or after 2248.
+/// room for these years, but not for years before 1970 or after 2248.
 inline constexpr WallMillis earliest_wall_time = 1'577'836'800'000;
 inline constexpr WallMillis latest_wall_time = 7'258'118'400'000;
 
-/// The system's clock; outside of these years, the nearest time within them. The gateway does not
-/// start by a clock that is not (see `main`), but it may be set while it runs.
+/// The time of the system's clock, limited to these years. The gateway does not start with a clock
+/// outside of them (see `main`), but the clock may be set while it runs.
 WallMillis wall_now();
 
-/// The wall clock as it was at the start, moved on by the monotonic one: what is due at a date
-/// follows it, and no step of the wall clock makes it early. Ticks are where its seconds begin.
+/// The wall clock at the start, moved on by the monotonic clock. Work that is due at a date uses
+/// it, so no step of the wall clock makes it early. Ticks begin with its seconds.
 WallMillis calendar_time(Millis now);
 
-/// Seconds since 1970, UTC, as in JWTs and in the hook's messages.
+/// Seconds since 1970, UTC, for JWTs and the hook's messages.
 inline std::int64_t unix_now() { return wall_now() / 1000; }
 
-/// The current tick: deadlines of this tick have passed.
+/// The current tick. Deadlines of this tick have passed.
 inline Tick tick_at(Millis now) { return static_cast<Tick>(now / tick_length); }
 
 /// The first tick after `when`. Strictly after, because `when` was rounded down to a millisecond

@@ -6,9 +6,9 @@
 
 namespace pulsegate {
 
-/// The return type of a coroutine that nobody waits for. It runs at once, up to where it first
-/// waits. At its end its frame is destroyed; before, the frame belongs to the SuspendedCoroutine
-/// that its awaiter must make of it.
+/// The return type of a coroutine that nobody awaits. It runs at once until it first waits. Its
+/// awaiter must then make a SuspendedCoroutine, which owns the frame. The frame is destroyed at the
+/// coroutine's end.
 struct DetachedCoroutine {
     struct promise_type {
         DetachedCoroutine get_return_object() noexcept { return {}; }
@@ -19,8 +19,8 @@ struct DetachedCoroutine {
     };
 };
 
-/// Owns a coroutine that waits: either it is resumed, once, or it is destroyed with all that is in
-/// its frame. On whatever thread it is resumed or destroyed, it belongs to one at a time.
+/// Owns a suspended coroutine, which is either resumed once or destroyed with its frame. Any thread
+/// may do so, but it belongs to one thread at a time.
 class SuspendedCoroutine {
 public:
     explicit SuspendedCoroutine(std::coroutine_handle<> coroutine) : coroutine_(coroutine) {}
@@ -34,7 +34,7 @@ public:
         if (coroutine_) coroutine_.destroy();
     }
 
-    /// Goes on until it waits again, which makes a new SuspendedCoroutine, or ends.
+    /// Runs the coroutine until it ends or waits again, which makes a new SuspendedCoroutine.
     void resume() { std::exchange(coroutine_, nullptr).resume(); }
 
 private:

@@ -11,8 +11,8 @@
 
 namespace pulsegate {
 
-/// What one shard has done since the start. Only the shard's thread reads and writes them; other
-/// threads ask the shard for a copy.
+/// Counts the events of one shard since the start. Only the shard's thread reads and writes them;
+/// other threads ask the shard for a copy.
 struct Counters {
     using PerPacket = std::array<std::uint64_t, 16>;   ///< by PacketType
     using PerReason = std::array<std::uint64_t, 128>;  ///< by Reason, from 0x80 on
@@ -40,23 +40,23 @@ struct Counters {
     std::uint64_t dropped_expired = 0;        ///< older than their Message Expiry Interval
     std::uint64_t dropped_queue_full = 0;     ///< the oldest in the queue of a client
     std::uint64_t dropped_session_ended = 0;  ///< in the queue of a session that ended
-    std::uint64_t dropped_damaged = 0;        ///< waited on disk, and can't be read any more
+    std::uint64_t dropped_damaged = 0;        ///< can't be read from disk any more
     std::uint64_t dropped_no_member = 0;      ///< of a shared subscription without members
     std::uint64_t dropped_no_inbox = 0;       ///< for a user without a session, over max-inboxes
     std::uint64_t dropped_no_receiver = 0;    ///< nobody subscribes, and it is not retained
     std::uint64_t not_retained = 0;           ///< delivered, but over max-retained
     std::uint64_t delayed_published = 0;
-    std::uint64_t events_withheld = 0;  ///< from the log of events: peers caused too many
+    std::uint64_t events_withheld = 0;  ///< left out of the event log: peers caused too many
 
     /// How often a client reached the limit, by Limit.
     std::array<std::uint64_t, limits> hits{};
 
-    /// How late the ticks of the event loop came, in milliseconds.
+    /// Delays of the event loop's ticks, in milliseconds.
     Histogram<1, 2, 5, 10, 50, 100, 500, 1000, 5000> lag;
     Millis lag_last = 0;
 
-    /// From the reading of a PUBLISH to the writing into the buffer of a subscriber that is there,
-    /// in milliseconds.
+    /// Times from reading a PUBLISH to writing it into the buffer of a connected subscriber, in
+    /// milliseconds.
     Histogram<1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000> delivery;
 
     void count_lag(Millis late) {

@@ -13,11 +13,12 @@ public:
 
 private:
     friend class ShardPart;
-    alignas(64) std::atomic<std::size_t> sum_{0};  // what else is read often is not beside it
+    alignas(64) std::atomic<std::size_t> sum_{
+        0};  // keeps other data that is read often off its cache line
 };
 
-/// What one shard has of a sum over all shards; it leaves the sum with its end. It belongs to the
-/// shard's thread.
+/// One shard's part of a sum over all shards. Its destructor takes it out of the sum. It belongs to
+/// the shard's thread.
 class ShardPart {
 public:
     explicit ShardPart(GatewaySum& all) : all_(all) {}
@@ -33,15 +34,15 @@ public:
     void add(std::size_t bytes) { set(bytes_ + bytes); }
     void subtract(std::size_t bytes) { set(bytes_ - bytes); }
 
-    /// The same as `set`, if it is a change by `grain` or more: the other shards need not know it
-    /// better, and share a cache line less often.
+    /// Like `set`, but only for a change by `grain` or more. The other shards need no better
+    /// precision, and so share the cache line less often.
     void set_coarsely(std::size_t bytes, std::size_t grain) {
         if ((bytes > bytes_ ? bytes - bytes_ : bytes_ - bytes) >= grain) set(bytes);
     }
 
-    /// As it was set.
+    /// The part as it was set.
     std::size_t get() const { return bytes_; }
-    /// Of all shards, this one included.
+    /// The sum over all shards, including this one.
     std::size_t all() const { return all_.get(); }
 
 private:
@@ -49,7 +50,7 @@ private:
     std::size_t bytes_ = 0;
 };
 
-/// Bytes that count in a shard's part, which outlives them, as long as this lives.
+/// Adds bytes to a shard's part until it is destroyed. The part must outlive it.
 class CountedBytes {
 public:
     CountedBytes() = default;

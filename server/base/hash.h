@@ -8,11 +8,11 @@
 namespace pulsegate {
 
 /// Hashes of what peers name: user names, client ids, topics, filters, addresses. They are keyed
-/// with a secret of the process, so that nobody outside can find names that collide and turn a
-/// table into a list, and they differ from one run to the next: they must not leave the process.
+/// with a secret of the process, so nobody outside can find names that collide and turn a table
+/// into a list. They differ from one run to the next, so they must not leave the process.
 ///
 /// The function is SipHash-1-3 (Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012), with
-/// one round a word and three at the end, as the tables of Rust and Python have it. Any thread.
+/// one round a word and three at the end, as in the hash tables of Rust and Python. Any thread.
 std::uint64_t keyed_hash(std::string_view text);
 std::uint64_t keyed_hash(std::uint64_t number);
 
@@ -35,31 +35,31 @@ struct HashedText {
 /// std::equal_to<>>`.
 struct TextHash {
     using is_transparent = void;
-    using is_avalanching = void;  ///< all its bits are good: the table need not mix them again
+    using is_avalanching = void;  ///< all its bits are well mixed
 
     std::size_t operator()(std::string_view text) const { return keyed_hash(text); }
 };
 
-/// The same in every process, for ever: files and other nodes will depend on it. SipHash-1-3 with
-/// the key of its published test vectors, the bytes 00 01 ... 0f. Never change it. A peer can find
-/// collisions, so no table may be keyed by it.
+/// The same in every process, for ever, because files and other nodes depend on it. SipHash-1-3
+/// with the key of its published test vectors, the bytes 00 01 ... 0f. Never change it. A peer can
+/// find collisions, so no table may be keyed by it.
 std::uint64_t stable_hash(std::string_view text);
 
 struct HashKey {
-    std::uint64_t low;   ///< of the 128 bits, the first eight bytes
-    std::uint64_t high;  ///< the others
+    std::uint64_t low;   ///< the first eight bytes
+    std::uint64_t high;  ///< the other eight bytes
 };
 
-/// Stands for a user, or a user's client, in what outlives the process. It is keyed with a secret
-/// of the store, so that it means the same after a restart and nobody outside can find two names
-/// with the same one.
+/// Identifies a user, or a user's client, in stored data. It is keyed with a secret of the store.
+/// So it is the same after a restart, and nobody outside can find two names with the same
+/// fingerprint.
 std::uint64_t fingerprint(std::string_view user);
 std::uint64_t fingerprint(std::string_view user, std::string_view client);
 
-/// Another secret than a random one, before the first fingerprint is made.
+/// Replaces the random secret. Call it before the first fingerprint is made.
 void set_fingerprint_key(const HashKey& key);
 
-/// 128 random bits of the system. Throws std::system_error.
+/// 128 random bits from the system. Throws std::system_error.
 HashKey random_key();
 
 /// The home shard of the user, or the shared subscription, with this name.

@@ -9,7 +9,7 @@
 namespace pulsegate {
 
 /// Counts times in milliseconds by upper bound, as in Prometheus' histograms. Not synchronized: its
-/// owner says which thread uses it.
+/// owner decides which thread uses it.
 template <Millis... Bounds>
 struct Histogram {
     static constexpr std::array<Millis, sizeof...(Bounds)> bounds{Bounds...};
@@ -21,7 +21,8 @@ struct Histogram {
         sum += time;
     }
 
-    std::array<std::uint64_t, sizeof...(Bounds) + 1> counts{};  ///< the last: above all bounds
+    std::array<std::uint64_t, sizeof...(Bounds) + 1>
+        counts{};  ///< the last element: above all bounds
     Millis sum = 0;
 };
 

@@ -7,7 +7,7 @@
 
 namespace pulsegate {
 
-/// The limits that clients can reach, by the setting that sets them.
+/// The limits that clients can reach, named after their settings.
 enum class Limit : std::uint8_t {
     max_connections,
     memory_budget,

@@ -11,16 +11,15 @@
 
 namespace pulsegate {
 
-/// Text from the network for a log line: in quotes, cut after 64 bytes, and whatever could end the
-/// line, steer a terminal or change the direction of the text is escaped.
-/// A view that is escaped when it is formatted, so that suppressed lines cost nothing.
+/// Text from the network for a log line: in quotes, cut after 64 bytes, without characters that
+/// could end the line, control a terminal or change the direction of text. It is a view that is
+/// escaped when formatted, so suppressed lines cost nothing.
 struct Quoted {
     std::string_view text;
 };
 inline Quoted in_quotes(std::string_view text) { return {text}; }
 
-/// What a line of the log is about, besides its message: fields of their own in a log as JSON. A
-/// line does not have those that are empty.
+/// The fields of a log line in a JSON log, besides its message. Empty fields are left out.
 struct LogFields {
     std::string client;
     std::string user;
@@ -28,12 +27,12 @@ struct LogFields {
     std::string reason;
 };
 
-/// Why something was refused or has ended: a part of the message, and a field.
+/// The reason of a refusal or an end: a part of the message, and a field.
 struct LoggedReason {
     std::string_view text;
     void tell(LogFields& fields) const { fields.reason = text; }
 };
-/// A user by the name alone: in quotes in the message, and a field.
+/// A user by name: in quotes in the message, and a field.
 struct LoggedUser {
     std::string_view name;
     void tell(LogFields& fields) const { fields.user = name; }
@@ -44,14 +43,14 @@ struct LoggedAddress {
     void tell(LogFields& fields) const { fields.address = text; }
 };
 
-/// Are lines written with their fields? If not, nobody need find out what they are.
+/// True if lines are written with their fields. If not, callers need not look them up.
 bool log_has_fields();
 void set_log_has_fields(bool has_fields);
 
-/// The fields of the line that this thread is logging; null: it has none.
+/// The fields of the line that this thread is logging, or null.
 const LogFields* fields_of_line();
 
-/// Gives the lines that this thread logs these fields, as long as it lives.
+/// Adds these fields to the lines that this thread logs, until it is destroyed.
 class LineWithFields {
 public:
     explicit LineWithFields(LogFields fields);
@@ -64,7 +63,7 @@ private:
     const LogFields* const before_;
 };
 
-/// Logs a line. Arguments that have a member `tell(LogFields&)` give it fields.
+/// Logs a line. Arguments with a member `tell(LogFields&)` add fields to it.
 template <class... Args>
 void log_line(spdlog::level::level_enum level, fmt::format_string<Args...> format, Args&&... args) {
     if (!spdlog::should_log(level)) return;
@@ -77,24 +76,24 @@ void log_line(spdlog::level::level_enum level, fmt::format_string<Args...> forma
     spdlog::log(level, format, std::forward<Args>(args)...);
 }
 
-/// How many lines that peers can provoke one thread may log: 50 at once, and 1,000 a minute as long
-/// as it lasts, so that an attack fills neither the disk nor the loop's time. It has no clock.
+/// Limits the log lines of one thread that peers can provoke: 50 at once, and 1,000 a minute in the
+/// long run. So an attack fills neither the disk nor the loop's time. It has no clock.
 class LineBudget {
 public:
-    /// Is there room for one more line? The others are counted.
+    /// True if there is room for one more line. Otherwise counts the line.
     bool take(Millis now);
 
-    /// How many lines had no room, to be logged behind a line that had; 0 if it is too early to say
-    /// so again.
+    /// The number of lines without room, to be logged after a line with room; 0 if the last report
+    /// was too recent.
     std::uint64_t suppressed(Millis now);
 
 private:
-    Millis full_at_ = 0;  ///< when all 50 have room again
+    Millis full_at_ = 0;  ///< when there is room for all 50 again
     Millis report_at_ = 0;
     std::uint64_t suppressed_ = 0;
 };
 
-/// May this thread log one more line that a peer can provoke?
+/// True if this thread may log one more line that a peer can provoke.
 bool log_has_room();
 
 /// Logs a line that a peer can provoke, within the limit of `log_has_room`.

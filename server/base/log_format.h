@@ -10,7 +10,7 @@ namespace pulsegate {
 /// How the lines of the log are written.
 enum class LogFormat : std::uint8_t {
     text,  ///< time, level and message, separated by blanks
-    json,  ///< an object with the same members, and those of LogFields that the line has
+    json,  ///< an object with the same members, and the line's LogFields
 };
 
 /// For a sink that ends each line itself.

@@ -7,15 +7,15 @@
 
 namespace pulsegate {
 
-/// What the control groups of this process allow it (cgroups(7)): a systemd unit's or a container's
-/// limits. Nothing where there is no limit.
+/// The limits of this process' control groups (cgroups(7)), such as those of a systemd unit or a
+/// container. Nothing where there is no limit.
 struct ControlGroupLimits {
     std::optional<std::uint64_t> memory;  ///< bytes
-    std::optional<double> processors;     ///< that it may use at once, on average
+    std::optional<double> processors;     ///< how many it may use at once, on average
 };
 
-/// The least limits of its own group and of all groups above, version 2 or 1. `membership` is in
-/// the format of /proc/self/cgroup, `root` is where the hierarchies are mounted.
+/// The lowest limits of its own group and of all groups above it, version 2 or 1. `membership` is
+/// in the format of /proc/self/cgroup, `root` is where the hierarchies are mounted.
 ControlGroupLimits control_group_limits(const std::string& membership = "/proc/self/cgroup",
                                         const std::string& root = "/sys/fs/cgroup");
 

@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-/// While there is one, the wall clock is wrong by what it is told, as if somebody had set it: tests
-/// of what lasts over restarts need not wait for it then.
+/// While there is one, the wall clock is off by a given time, as if somebody had set it. So tests
+/// of data that outlives restarts need not wait.
 class MovedWallClock {
 public:
     MovedWallClock() = default;

@@ -8,6 +8,6 @@ struct Overloaded : Functions... {
     using Functions::operator()...;
 };
 template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not find it by itself
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not deduce it
 
 }  // namespace pulsegate

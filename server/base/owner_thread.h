@@ -5,22 +5,22 @@
 
 namespace pulsegate {
 
-/// For objects that belong to one thread, which is the first that uses them after another has built
-/// them: asserts that no other does. When that thread has ended, the object is anybody's who is
-/// left, to take it down. In a release this takes neither room nor time:
+/// For objects that belong to one thread, the first that uses them after another has built them. It
+/// asserts that no other thread does. When that thread has ended, any thread may use the object, to
+/// destroy it. In a release this takes neither room nor time:
 ///
 ///     bool Router::unsubscribe(...) {
 ///         thread_.assert_here();
 ///     ...
 ///     [[no_unique_address]] OwnerThread thread_;
 ///
-/// What is called before the owner's thread runs must not assert, or it would make its own thread
-/// the owner.
+/// Functions that are called before the owner's thread runs must not assert, or they would make
+/// their own thread the owner.
 class OwnerThread {
 public:
     void assert_here() const { assert(is_here() && "this object belongs to another thread"); }
 
-    /// May this thread use the object?
+    /// True if this thread may use the object.
 #ifdef NDEBUG
     bool is_here() const { return true; }
 #else

@@ -6,9 +6,8 @@
 namespace pulsegate {
 
 /// Base of an object of which each message needs one for a while: `struct Receipt :
-/// Recycled<Receipt>`. The memory of those that have gone is kept for the next ones of the thread,
-/// 16 KB of it. The allocator keeps seven blocks of a size at hand, which a burst of messages
-/// uses up.
+/// Recycled<Receipt>`. It keeps up to 16 KB of freed objects for the next ones of the thread. The
+/// allocator itself caches seven blocks of a size, which a burst of messages uses up.
 template <class T>
 class Recycled {
 public:
@@ -43,7 +42,7 @@ private:
         std::size_t count = 0;
     };
 
-    // AddressSanitizer would not see who uses an object that has gone.
+    // AddressSanitizer would not see the use of a freed object.
 #ifdef PULSEGATE_SANITIZED
     static constexpr bool is_checked = true;
 #else
@@ -53,7 +52,7 @@ private:
     static inline thread_local Spare spare_;
 };
 
-/// The same for what `std::allocate_shared` makes.
+/// The same for objects from `std::allocate_shared`.
 template <class T>
 struct RecyclingAllocator {
     using value_type = T;

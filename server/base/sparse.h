@@ -4,10 +4,10 @@
 
 namespace pulsegate {
 
-/// Gives back the memory of a hash table that has become nearly empty: after a crowd has gone, it
-/// would stay as large as it was. To be called from time to time, not while the table is visited.
-/// Each entry moves, so a table with more than `most_moved` keeps its room until fewer are left: to
-/// move them would take too long in one turn.
+/// Frees memory of a hash table that has become nearly empty, because tables never shrink by
+/// themselves. Call it now and then, but not while the table is visited. Each entry moves, so a
+/// table with more than `most_moved` entries keeps its memory until fewer are left: moving more
+/// would take too long in one turn.
 template <class Table>
 void shrink_if_sparse(Table& table, std::size_t most_moved = 100'000) {
     constexpr std::size_t small = 1024;  // entries

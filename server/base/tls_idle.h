@@ -7,15 +7,15 @@
 
 namespace pulsegate {
 
-/// What is kept of a TLS client after its handshake: keys only, or OpenSSL's object, and why.
+/// The data kept for a TLS client after its handshake: keys only, or OpenSSL's object, and why.
 enum class TlsIdle : std::uint8_t {
     small,
     setting,     ///< tls-idle says so
     version,     ///< TLS 1.2
     suite,       ///< not one of the three
-    fips,        ///< OpenSSL runs by its FIPS provider
-    extension,   ///< client and OpenSSL have agreed on something that is not known here
-    unread,      ///< OpenSSL has taken bytes that are not of the handshake
+    fips,        ///< OpenSSL uses its FIPS provider
+    extension,   ///< client and OpenSSL have agreed on an extension unknown here
+    unread,      ///< OpenSSL has read bytes behind the handshake
     self_check,  ///< OpenSSL's last record did not open with these keys
     no_memory,
 };

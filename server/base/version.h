@@ -2,8 +2,8 @@
 
 namespace pulsegate {
 
-/// The release, as in "0.1.0", and the commit if the program was built from another one, as in
-/// "0.1.0+1a2b3c4"; with ".changed" behind it, from changed files. The build writes it.
+/// The release, such as "0.1.0". A program built from another commit adds the commit
+/// ("0.1.0+1a2b3c4"), and one built from changed files adds ".changed". The build writes it.
 const char* program_version();
 
 }  // namespace pulsegate

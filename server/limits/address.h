@@ -11,20 +11,20 @@
 
 namespace pulsegate {
 
-/// An IP address as logs, the API and backends are told it: an IPv4 address that is mapped to IPv6
-/// is told as IPv4.
+/// An IP address as text for logs, the API and backends. An IPv4 address that is mapped to IPv6 is
+/// written as IPv4.
 std::string address_text(const boost::asio::ip::address& address);
 /// The same with the port: `10.0.0.7:1883` or `[2001:db8::1]:1883`.
 std::string address_text(const boost::asio::ip::address& address, std::uint16_t port);
 
-/// What the limits by address count as one: an IPv4 address, or an IPv6 network of 64 bits, all of
-/// which belongs to one customer (RFC 6177).
+/// The unit of the limits by address: an IPv4 address, or an IPv6 network of 64 bits, which belongs
+/// to one customer as a whole (RFC 6177).
 class Address {
 public:
-    Address() = default;  ///< unknown: no limit applies to it
+    Address() = default;  ///< unknown: no limit applies
     explicit Address(const boost::asio::ip::address& address);
-    /// Of an IP address, one of a link with its zone or without, or of what `text` has made;
-    /// nothing: it is none of them.
+    /// Parses an IP address, with or without a zone, or the result of `text`. Nothing if it is none
+    /// of them.
     static std::optional<Address> parse(std::string_view text);
 
     bool known() const { return bits_ != 0; }

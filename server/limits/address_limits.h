@@ -24,23 +24,23 @@ struct AddressLimitSettings {
 };
 
 /// Counts the connections and wrong passwords of each address, and bans addresses that guess
-/// passwords. Any thread may call it, because an address has clients on all shards; a lock
-/// suffices, because each connection calls it only a few times.
+/// passwords. An address has clients on all shards, so any thread may call it. A lock is enough,
+/// because each connection calls it only a few times.
 class AddressLimits {
 public:
     enum class Standing : std::uint8_t {
         ok,
         too_many,          ///< the address has too many connections
         banned,            ///< the address is banned
-        refused_silently,  ///< refused, and too many refused connections are open to answer another
+        refused_silently,  ///< refused without an answer: too many refused connections are open
     };
 
     explicit AddressLimits(const AddressLimitSettings& settings) : settings_(settings) {}
 
-    /// Other limits from now on; connections and bans that there are stay.
+    /// Applies other limits; existing connections and bans stay.
     void use(const AddressLimitSettings& settings);
 
-    /// Counts one more connection of the address, until `leave`, whatever the answer.
+    /// Counts one more connection of the address until `leave`, even if it is refused.
     [[nodiscard]] Standing enter(const Address& address, Millis now);
     void leave(const Address& address);
 
@@ -48,24 +48,24 @@ public:
     /// password. True if the address is banned for that.
     [[nodiscard]] bool failed(const Address& address, std::uint64_t guess, Millis now);
 
-    /// Why the address is kept out; nothing: it is not.
+    /// The cause of the address's ban; nothing if it is not banned.
     [[nodiscard]] std::optional<BanCause> banned(const Address& address, Millis now) const;
 
     /// The administrator bans the address. False if there are too many such bans.
     [[nodiscard]] bool order_ban(const Address& address, Millis now, Millis until,
                                  std::string reason);
 
-    /// Is it the first time that somebody at the address speaks another protocol than MQTT, as a
-    /// scanner does? Of addresses with the same place in the table, the last one is remembered.
+    /// True at the first connection from this address that does not speak MQTT, such as a
+    /// scanner's. If addresses share a place in the table, only the last one is remembered.
     [[nodiscard]] bool is_new_scanner(const Address& address);
 
     std::vector<Ban> bans(Millis now) const;
     /// False if the address was not banned.
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 
-    // For an upgrade, in which another process goes on with the same addresses.
+    // For an upgrade, in which another process takes over the same addresses.
 
-    /// What was counted of wrong passwords.
+    /// The counts of wrong passwords.
     struct Counts {
         RecentCounts<std::pair<Address, std::uint64_t>>::Pages guesses{};
         RecentCounts<Address>::Pages different_guesses{};
@@ -77,7 +77,7 @@ public:
     [[nodiscard]] bool adopt(const Address& address, const Ban& ban, Millis now);
 
 private:
-    /// Refused connections of one address that may be open at once to be sent the reason.
+    /// The most refused connections of one address that may be open at once to receive the reason.
     static constexpr std::size_t courtesy = 64;
 
     AddressLimitSettings settings_;

@@ -19,26 +19,26 @@ struct AdmissionSettings {
     double login_rate = 5000;         ///< logins a second; 0: any number
 };
 
-/// What all connections make the gateway keep, in bytes.
+/// Bytes that all connections make the gateway keep.
 struct ConnectionBytes {
-    GatewaySum backlog{};     ///< that sockets have not taken yet
+    GatewaySum backlog{};     ///< output that sockets have not taken yet
     GatewaySum unfinished{};  ///< of unfinished packets
 };
 
-/// How many connections, limited by open files, how many logins a second, and how much memory the
-/// process may have. A reserve of descriptors is kept for connections that are refused with a
-/// reason, for files and for the admin API. At a limit new connections are refused; open ones stay.
-/// Any thread may call it.
+/// Limits the connections (also by open files), the logins a second, and the memory of the process.
+/// It keeps a reserve of descriptors for connections that are refused with a reason, for files and
+/// for the admin API. At a limit new connections are refused; open ones stay. Any thread may call
+/// it.
 class Admission {
 public:
     /// Raises the soft limit on open files to the hard one, and keeps `own_files` descriptors for
     /// the process itself.
     Admission(const AdmissionSettings& settings, std::size_t own_files);
 
-    /// Puts other limits to use, in a reload. What is open beyond them stays.
+    /// Applies other limits, in a reload. Open connections stay, even above the limits.
     void use(const AdmissionSettings& settings, std::size_t own_files);
 
-    /// Is there a descriptor for one more connection, if only to refuse it?
+    /// True if there is a descriptor for one more connection, if only to refuse it.
     [[nodiscard]] bool can_accept() const {
         return open() < most_accepted_.load(std::memory_order_relaxed);
     }
@@ -46,15 +46,15 @@ public:
     /// The limit for which new connections must be refused, if any.
     [[nodiscard]] std::optional<Limit> reached() const;
 
-    /// Seven eighths of memory-budget are used: what need not grow should not.
+    /// True if seven eighths of memory-budget are used: data that need not grow should not.
     bool scarce() const { return memory() > memory_budget() / 8 * 7; }
     bool exceeded() const { return memory() > memory_budget(); }
 
     /// Measures the resident memory of the process.
     void weigh();
-    /// The same, unless it was measured less than 50 ms ago, and messages have hardly grown since:
-    /// for each packet, since packets are what makes memory grow. `message_bytes` is what all
-    /// messages take.
+    /// The same, unless it was measured less than 50 ms ago and messages have hardly grown since.
+    /// Call it for each packet, because packets make memory grow. `message_bytes` is the size of
+    /// all messages.
     void weigh_if_due(Millis now, std::size_t message_bytes) {
         const bool in_time = now < next_weighing_.load(std::memory_order_relaxed);
         const auto weighed = message_bytes_.load(std::memory_order_relaxed);
@@ -70,12 +70,12 @@ public:
     std::size_t open() const { return open_.load(std::memory_order_relaxed); }
     std::size_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     std::size_t file_limit() const { return file_limit_; }
-    /// What sets the capacity, as text for the log.
+    /// The limit that sets the capacity, as text for the log.
     std::string bound() const;
     std::size_t memory() const { return memory_.load(std::memory_order_relaxed); }
     std::size_t memory_budget() const { return memory_budget_.load(std::memory_order_relaxed); }
 
-    /// An eighth of memory-budget, for those who have not logged in.
+    /// An eighth of memory-budget, for clients that have not logged in.
     UnauthenticatedMemory& unauthenticated() { return unauthenticated_; }
 
     LoginRate& login_rate() { return login_rate_; }
@@ -88,17 +88,18 @@ private:
 
     const std::size_t file_limit_;
     std::atomic<std::size_t> capacity_{0};
-    std::atomic<bool> by_setting_{false};  ///< by max-connections, not by the limit on open files
-    std::atomic<std::size_t> most_accepted_{0};  ///< with those that are there to be refused
+    std::atomic<bool> by_setting_{false};  ///< max-connections is the limit, and not open files
+    std::atomic<std::size_t> most_accepted_{
+        0};  ///< including connections that are only there to be refused
     std::atomic<std::size_t> memory_budget_{0};
     UnauthenticatedMemory unauthenticated_{0};
     LoginRate login_rate_;
     ConnectionBytes connection_bytes_;
     std::atomic<std::size_t> open_{0};
     std::atomic<std::size_t> memory_{0};
-    std::atomic<bool> is_exceeded_{false};  ///< as the log has said
+    std::atomic<bool> is_exceeded_{false};  ///< as last logged
     std::atomic<Millis> next_weighing_{0};
-    std::atomic<std::size_t> message_bytes_{0};  ///< when it was measured last
+    std::atomic<std::size_t> message_bytes_{0};  ///< at the last measurement
 };
 
 }  // namespace pulsegate

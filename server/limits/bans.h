@@ -12,39 +12,40 @@
 
 namespace pulsegate {
 
-/// When a ban ends that has to be lifted.
+/// The end of a ban that lasts until it is lifted.
 inline constexpr Millis for_good = std::numeric_limits<Millis>::max();
 
-/// Why somebody is kept out.
+/// The cause of a ban.
 struct BanCause {
-    bool ordered = false;  ///< by the administrator; else for how it behaved
-    std::string reason{};  ///< what the administrator has said
+    bool ordered = false;  ///< by the administrator; otherwise for bad behaviour
+    std::string reason{};  ///< the administrator's reason
 };
 
 /// A banned address, or a banned user, or one client of a user, as the admin API shows it.
 struct Ban {
     std::string address{};
     std::string user{};
-    std::string client{};        ///< "": all of the user's
-    std::optional<Millis> left;  ///< until the ban ends; nothing: it is for good
+    std::string client{};        ///< "": all clients of the user
+    std::optional<Millis> left;  ///< time until the ban ends; nothing: it is permanent
     BanCause cause{};
 };
 
-/// Bans by the administrator that a list may have; those for bad behaviour are few by their nature.
+/// The most bans by the administrator in a list. Bans for bad behaviour are few by their nature.
 inline constexpr std::size_t most_ordered_bans = 100'000;
 
 /// Bans with the time when each ends. It has no clock.
 template <class Key, class Hash = boost::hash<Key>>
 class BanList {
 public:
-    /// For how it behaved. A ban that lasts longer stays as it is.
+    /// Bans for bad behaviour. A ban that lasts longer stays as it is.
     void add(Key key, Millis now, Millis until) {
         if (now >= next_sweep_) sweep(now);
         auto& term = terms_[std::move(key)];
         if (term.until < until) replace(term, {until, {}});
     }
 
-    /// By the administrator, in place of any other. False if there are too many of them.
+    /// Bans by the administrator, and replaces any other ban. False if there are too many such
+    /// bans.
     [[nodiscard]] bool order(Key key, Millis now, Millis until, std::string reason) {
         if (ordered_ >= most_ordered_bans) sweep(now);
         if (ordered_ >= most_ordered_bans && !terms_.contains(key)) return false;
@@ -52,7 +53,7 @@ public:
         return true;
     }
 
-    /// As another process had it, which this one takes the place of. False as for `order`.
+    /// Takes over a ban from the process that this one replaces. False if there are too many bans.
     [[nodiscard]] bool adopt(Key key, Millis now, const Ban& ban) {
         const Millis until = ban.left ? now + *ban.left : for_good;
         if (ban.cause.ordered) return order(std::move(key), now, until, ban.cause.reason);
@@ -60,7 +61,7 @@ public:
         return true;
     }
 
-    /// Why the key is banned; nothing if it is not.
+    /// The cause of the key's ban; nothing if it is not banned.
     [[nodiscard]] std::optional<BanCause> find(const Key& key, Millis now) const {
         const auto found = terms_.find(key);
         if (found == terms_.end() || found->second.until <= now) return std::nullopt;
@@ -79,7 +80,7 @@ public:
 
     bool empty() const { return terms_.empty(); }
 
-    /// Calls `visit(key, ban)`, with the ban's time and cause, for each that has not ended.
+    /// Calls `visit(key, ban)`, with the ban's time and cause, for each ban that has not ended.
     template <class Visit>
     void visit(Millis now, Visit visit) const {
         for (const auto& [key, term] : terms_) {

@@ -21,22 +21,22 @@ struct ClientLimitSettings {
     Millis ban_time = 5 * 60'000;
 };
 
-/// Counts connections and takeovers of the clients of one shard: it bans clients that
-/// reconnect all the time, and delays takeovers of a client id that two devices fight for. Owned by
-/// the shard, used on its thread. It has no clock.
+/// Counts connections and takeovers of the clients of one shard. It bans clients that reconnect all
+/// the time, and delays takeovers of a client id that two devices fight for. The shard owns it and
+/// uses it on its thread. It has no clock.
 class ClientLimits {
 public:
     explicit ClientLimits(const ClientLimitSettings& settings) : settings_(settings) {}
 
-    /// Other limits from now on; bans that there are stay.
+    /// Applies other limits; existing bans stay.
     void use(const ClientLimitSettings& settings) { settings_ = settings; }
 
-    /// Why the client is kept out, alone or with all of its user's; nothing: it is not.
+    /// The cause of a ban of the client or of its user; nothing if there is none.
     [[nodiscard]] std::optional<BanCause> banned(std::string_view user, std::string_view client,
                                                  Millis now) const;
 
-    /// The administrator bans a client, or all of the user's if it is "". False if there are too
-    /// many such bans.
+    /// The administrator bans a client, or all clients of the user if `client` is "". False if
+    /// there are too many such bans.
     [[nodiscard]] bool order_ban(std::string_view user, std::string_view client, Millis now,
                                  Millis until, std::string reason);
 
@@ -44,17 +44,16 @@ public:
     /// banned for that.
     [[nodiscard]] bool broke_off(std::string_view user, std::string_view client, Millis now);
 
-    /// The client has sent DISCONNECT. True if the client is banned because it does nothing else: a
-    /// login costs the same however it ends.
+    /// The client has sent DISCONNECT. True if the client is banned because it only connects and
+    /// disconnects: a login costs the same however it ends.
     [[nodiscard]] bool logged_out(std::string_view user, std::string_view client, Millis now);
 
-    /// How long another connection must wait before it takes the client over, in milliseconds. Two
-    /// devices with one client id that reconnect at once after each takeover would go on without
-    /// end.
+    /// How long another connection must wait before it takes the client over, in milliseconds.
+    /// Otherwise two devices with one client id that reconnect at once would never stop.
     [[nodiscard]] Millis pause_before_takeover(std::string_view user, std::string_view client,
                                                Millis now);
 
-    /// Once a second.
+    /// Call it once a second.
     void tick(Millis now) {
         flaps_.tick(now);
         takeovers_.tick(now);
@@ -64,14 +63,14 @@ public:
     /// False if there was no such ban.
     [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client, Millis now);
 
-    // For an upgrade, in which another process goes on with the same clients.
+    // For an upgrade, in which another process takes over the same clients.
 
     struct Counts {
         RecentCounts<std::uint64_t>::Pages flaps{};
         RecentCounts<std::uint64_t>::Pages takeovers{};
     };
     Counts counts(Millis now);
-    /// Those of other shards' clients do no harm.
+    /// Counts of other shards' clients do no harm.
     void adopt(const Counts& counts, Millis now);
     /// False if there are too many bans.
     [[nodiscard]] bool adopt(const Ban& ban, Millis now);
@@ -88,9 +87,9 @@ private:
     bool count_flap(std::string_view user, std::string_view client, unsigned weight, Millis now);
 
     ClientLimitSettings settings_;
-    RecentCounts<std::uint64_t> flaps_;  ///< by their weight
+    RecentCounts<std::uint64_t> flaps_;  ///< weighted events
     RecentCounts<std::uint64_t> takeovers_;
-    BanList<Name, NameHash> bans_;  ///< a client "" stands for all of the user's
+    BanList<Name, NameHash> bans_;  ///< client "": all clients of the user
     [[no_unique_address]] OwnerThread thread_;
 };
 

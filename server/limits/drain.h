@@ -7,21 +7,21 @@
 
 namespace pulsegate {
 
-/// How the gateway asks its clients to leave before it stops.
+/// The terms on which the gateway asks its clients to leave before it stops.
 struct DrainTerms {
-    Millis notice = 0;  ///< for so long it is not ready, and does nothing else
-    Millis over = 0;    ///< the clients leave within that time, as many in each part of it
+    Millis notice = 0;  ///< how long it is only not ready, before clients are asked
+    Millis over = 0;    ///< the time over which clients leave, spread evenly
 
     bool is_wanted() const { return notice > 0 || over > 0; }
 };
 
-/// How far a drain has got, and the terms of the settings. The main thread sets them, any thread
-/// reads them.
+/// The progress of a drain, and its terms by the settings. The main thread sets them; any thread
+/// may read them.
 class DrainState {
 public:
     enum class Phase : std::uint8_t {
         none,     ///< the gateway serves
-        notice,   ///< it is not ready: load balancers are to send new clients elsewhere
+        notice,   ///< it is not ready, so load balancers send new clients elsewhere
         leaving,  ///< logins are refused, and clients are asked to leave
         stopping,
     };
@@ -31,14 +31,14 @@ public:
         phase_.store(phase, std::memory_order_release);
     }
     Phase phase() const { return phase_.load(std::memory_order_acquire); }
-    /// The end of the phase; 0: there is none.
+    /// The end of the phase, or 0.
     WallMillis until() const { return until_.load(std::memory_order_relaxed); }
 
     void use(const DrainTerms& usual) {
         notice_.store(usual.notice, std::memory_order_relaxed);
         over_.store(usual.over, std::memory_order_relaxed);
     }
-    /// Unless it is asked for on others.
+    /// The default terms, if a request names no others.
     DrainTerms usual() const {
         return {.notice = notice_.load(std::memory_order_relaxed),
                 .over = over_.load(std::memory_order_relaxed)};

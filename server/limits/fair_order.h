@@ -10,14 +10,14 @@
 
 namespace pulsegate {
 
-/// The order in which those who wait are served if their flows (addresses, users) take turns, so
-/// that a thousand of one flow don't hold up the one of another. Start-time fair queueing: everyone
-/// is served in the round in which it would be if each flow had one a round (Goyal, Vin, Cheng,
-/// 1996). Within a flow, the lower ticket comes first.
+/// An order of service in which flows (addresses, users) take turns, so a thousand entries of one
+/// flow don't delay a single one of another. Start-time fair queueing: an entry's round is the one
+/// in which it would be served if each flow had one entry a round (Goyal, Vin, Cheng, 1996). Within
+/// a flow, the lower ticket comes first.
 template <class Flow>
 class FairOrder {
 public:
-    using Ticket = std::uint64_t;  ///< greater for one that came later
+    using Ticket = std::uint64_t;  ///< later entries have greater tickets
 
     bool empty() const { return order_.empty(); }
     std::size_t size() const { return order_.size(); }
@@ -35,7 +35,7 @@ public:
         Ticket ticket;
     };
 
-    /// Takes out the next one; there must be one.
+    /// Takes out the next entry; there must be one.
     Entry take_first() {
         const auto [round, ticket, flow] = *order_.begin();
         round_ = round;
@@ -43,14 +43,14 @@ public:
         return {flow, ticket};
     }
 
-    /// Takes out the last one, of the flow that has most. There must be one.
+    /// Takes out the last entry, from the flow with the most. There must be one.
     Entry take_last() {
         const auto [round, ticket, flow] = *order_.rbegin();
         remove(flow, ticket);
         return {flow, ticket};
     }
 
-    /// Takes out the last of this flow, which must have one.
+    /// Takes out the last entry of this flow, which must have one.
     void take_last_of(const Flow& flow) { remove(flow, waiting_.at(flow).rbegin()->first); }
 
     void remove(const Flow& flow, Ticket ticket) {
@@ -63,7 +63,7 @@ public:
 
 private:
     using Round = std::uint64_t;
-    /// By round and ticket alone: tickets differ.
+    /// Compares round and ticket only, because tickets differ.
     struct Sooner {
         using Place = std::tuple<Round, Ticket, Flow>;
         bool operator()(const Place& a, const Place& b) const {

@@ -11,12 +11,12 @@
 
 namespace pulsegate {
 
-/// Those who wait for something that costs: addresses take turns, and the users of one address take
-/// turns among themselves. When too many wait, the last in this order goes, so that no address
-/// keeps the others out, however many it sends. It has no clock and no lock.
+/// A queue for costly work. Addresses take turns, and the users of one address take turns among
+/// themselves. If the queue is full, drop the last entry in this order; so no address can lock the
+/// others out, however many entries it adds. It has no clock and no lock.
 class FairQueue {
 public:
-    using Ticket = std::uint64_t;  ///< greater for one that came later
+    using Ticket = std::uint64_t;  ///< later entries have greater tickets
 
     bool empty() const { return waiting_.empty(); }
     std::size_t size() const { return waiting_.size(); }
@@ -24,9 +24,9 @@ public:
 
     void add(const Address& address, std::string_view user, Ticket ticket);
 
-    /// Takes out the next one.
+    /// Takes out the next entry.
     std::optional<Ticket> take_first();
-    /// Takes out the last one.
+    /// Takes out the last entry.
     std::optional<Ticket> take_last();
     void remove(Ticket ticket);
 
@@ -40,7 +40,7 @@ private:
 
     Ticket taken(const Address& address, Ticket ticket);
 
-    FairOrder<Address> addresses_;  ///< who uses the address's turn is for its users to say
+    FairOrder<Address> addresses_;  ///< `users_` decides which user gets the address's turn
     boost::unordered_flat_map<Address, Users> users_;
     boost::unordered_flat_map<Ticket, Waiting> waiting_;
 };

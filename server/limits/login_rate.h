@@ -8,14 +8,14 @@
 
 namespace pulsegate {
 
-/// How many may log in a second, on all shards together, with a twentieth of a second's worth at
-/// once. Any thread may use it. It has no clock.
+/// Limits the logins a second on all shards together. A burst may have the logins of a twentieth of
+/// a second. Any thread may use it. It has no clock.
 class LoginRate {
 public:
     /// 0: any number.
     explicit LoginRate(double logins_a_second) { use(logins_a_second); }
 
-    /// Another rate from now on.
+    /// Applies another rate.
     void use(double logins_a_second) {
         const double interval = logins_a_second == 0 ? 0 : std::min(1e9 / logins_a_second, longest);
         interval_.store(static_cast<std::int64_t>(interval), std::memory_order_relaxed);
@@ -23,7 +23,7 @@ public:
                           std::memory_order_relaxed);
     }
 
-    /// May one log in now? If so, it counts as done.
+    /// True if a client may log in now; counts the login.
     [[nodiscard]] bool take(Millis now) {
         const std::int64_t interval = interval_.load(std::memory_order_relaxed);
         if (interval == 0) return true;
@@ -36,16 +36,16 @@ public:
         }
     }
 
-    /// The one that was allowed last did not need it.
+    /// Gives back the last login, which was not needed.
     void give_back() {
         due_.fetch_sub(interval_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
 
-    /// By how much those that were allowed are ahead of the time, in ns.
+    /// How far the allowed logins are ahead of the time, in ns.
     std::int64_t ahead(Millis now) const {
         return std::max<std::int64_t>(due_.load(std::memory_order_relaxed) - now * 1'000'000, 0);
     }
-    /// Goes on where another process was, in an upgrade.
+    /// Takes over that value from another process, in an upgrade.
     void adopt(std::int64_t ahead, Millis now) {
         const auto most = most_ahead_.load(std::memory_order_relaxed);
         due_.store(now * 1'000'000 + std::clamp<std::int64_t>(ahead, 0, most),
@@ -54,12 +54,12 @@ public:
 
 private:
     static constexpr double longest = 1e18;  // ns; it can be added to the time
-    /// In ns: little enough for connected clients not to notice.
+    /// In ns; so short that connected clients don't notice.
     static constexpr std::int64_t burst = 50'000'000;
 
     std::atomic<std::int64_t> interval_{0};    ///< ns between two logins
-    std::atomic<std::int64_t> most_ahead_{0};  ///< of `due_`, in ns
-    std::atomic<std::int64_t> due_{0};  ///< when the next one would be, if they came evenly; in ns
+    std::atomic<std::int64_t> most_ahead_{0};  ///< limit of `due_` ahead of the time, in ns
+    std::atomic<std::int64_t> due_{0};  ///< time of the next login if logins came evenly, in ns
 };
 
 }  // namespace pulsegate

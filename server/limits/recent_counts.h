@@ -15,14 +15,14 @@
 
 namespace pulsegate {
 
-/// A key for two texts. Peers can't choose texts whose keys collide. It is the same in a process
-/// that goes on counting after an upgrade.
+/// A key for two texts. Peers can't choose texts whose keys collide. A process that goes on
+/// counting after an upgrade has the same keys.
 inline std::uint64_t recent_key(std::string_view first, std::string_view second) {
     return fingerprint(first, second);
 }
 
-/// Counters that keys share, each two of them: the lower one is not less than what is the key's own
-/// (a count-min sketch: Cormode and Muthukrishnan, 2005). It takes no memory until it is used.
+/// Counters that keys share. Each key has two; the lower one is at least the key's own count (a
+/// count-min sketch: Cormode and Muthukrishnan, 2005). It takes no memory until it is used.
 class SharedCounts {
 public:
     void add(std::uint64_t hash, unsigned weight) {
@@ -45,12 +45,12 @@ private:
     std::vector<unsigned> counters_;
 };
 
-/// How often something happened within the last minute, by key: a sliding window out of two maps,
-/// one for this minute and one for the last. The last minute's counts are weighted by the part of
-/// it that lies within the last 60 s, and are dropped all at once.
+/// Counts events of the last minute by key: a sliding window made of two maps, one for this minute
+/// and one for the previous one. The previous minute's counts are weighted by the part of it that
+/// lies within the last 60 s, and are dropped all at once.
 ///
-/// Peers that invent names can't fill the memory, nor switch the counting off: when there are too
-/// many keys, further ones share counters, and the count of one is never less than what it did.
+/// Peers that invent names can neither fill the memory nor stop the counting. When there are too
+/// many keys, further ones share counters, and a key's count is never too low.
 template <class Key>
 class RecentCounts {
 public:
@@ -70,13 +70,12 @@ public:
         return present_.of(key) + static_cast<unsigned>(past_.of(key) * left / window);
     }
 
-    /// Has the key a counter of its own? One that shares its counter may be there for the first
-    /// time.
+    /// True if the key has a counter of its own. A key with a shared counter may be new.
     bool is_counted_alone(const Key& key) const {
         return present_.counts.contains(key) || past_.counts.contains(key);
     }
 
-    /// Once a second: the memory of what was long ago is given back, though nobody counts.
+    /// Call it once a second. It frees the memory of old counts even if nothing is counted.
     void tick(Millis now) { turn_page(now); }
 
     void forget(const Key& key) {
@@ -84,7 +83,7 @@ public:
         past_.counts.erase(key);
     }
 
-    /// The counts as another process goes on with them, in an upgrade.
+    /// The counts for a process that goes on counting after an upgrade.
     struct Pages {
         struct Counted {
             Key key{};
@@ -96,7 +95,7 @@ public:
         std::vector<Counted> counted{};
     };
 
-    /// Of very many keys only those that count most, and none that share counters.
+    /// If there are very many keys, only those with the highest counts; none that share counters.
     Pages pages(Millis now) {
         turn_page(now);
         Pages pages{.age = now - began_};
@@ -111,7 +110,7 @@ public:
         return pages;
     }
 
-    /// Goes on with them, beside what is counted here.
+    /// Adds them to the counts here.
     void adopt(const Pages& pages, Millis now) {
         turn_page(now);
         began_ = now - std::clamp<Millis>(pages.age, 0, window - 1);
@@ -124,13 +123,13 @@ public:
     static constexpr Millis window = 60'000;
 
     static constexpr std::size_t most_keys = 200'000;
-    /// That pass to another process, while nobody is served.
+    /// The most keys that pass to another process, because no client is served meanwhile.
     static constexpr std::size_t most_told = 20'000;
 
 private:
     static std::uint64_t hash(const Key& key) { return boost::hash<Key>()(key); }
 
-    /// Those of one minute.
+    /// The counts of one minute.
     struct Page {
         boost::unordered_flat_map<Key, unsigned> counts{};
         SharedCounts shared{};

@@ -9,18 +9,18 @@
 
 namespace pulsegate {
 
-/// What the whole gateway keeps of peers that have not logged in: TLS that has just begun, headers
-/// of upgrades, CONNECTs that wait with the credentials in them. An address may have as much of
-/// that as all addresses leave free, so that those who come from elsewhere find room however much
-/// one sends (Choudhury and Hahne, 1998). Any thread may use it.
+/// Limits the gateway's memory for peers that have not logged in: TLS handshakes, headers of
+/// upgrades, and waiting CONNECTs with their credentials. An address may use as much as all
+/// addresses leave free, so other addresses find room however much one sends (Choudhury and Hahne,
+/// 1998). Any thread may use it.
 class UnauthenticatedMemory {
 public:
     explicit UnauthenticatedMemory(std::size_t budget) : budget_(budget) {}
 
-    /// What is kept beyond it stays.
+    /// Memory above the limit stays.
     void use(std::size_t budget);
 
-    /// Bytes that count until it is destroyed.
+    /// Bytes that count until the share is destroyed.
     class Share {
     public:
         Share() = default;
@@ -43,13 +43,14 @@ public:
     private:
         friend class UnauthenticatedMemory;
 
-        UnauthenticatedMemory* owner_ = nullptr;  ///< null: it has none
+        UnauthenticatedMemory* owner_ = nullptr;  ///< null: the share is empty
         Address address_{};
         std::size_t bytes_ = 0;
     };
 
-    /// Makes the share so large, of this address from now on. False: the address has too much
-    /// already, and nothing changes. So little as a usual CONNECT is never refused.
+    /// Changes the size of the share, which belongs to this address from now on. Returns false and
+    /// changes nothing if the address has too much already. The size of a usual CONNECT is never
+    /// refused.
     [[nodiscard]] bool resize(Share& share, const Address& address, std::size_t bytes);
 
     std::size_t used() const;

@@ -13,14 +13,14 @@
 
 namespace pulsegate {
 
-/// What `pulsegate ctl upgrade` asks for.
+/// An order of `pulsegate ctl upgrade`.
 struct UpgradeOrder {
-    std::string program{};  ///< its path; "": the one from which this process was started
+    std::string program{};  ///< path of the program; "": the one that this process was started from
     bool is_rehearsal = false;
-    Millis longest_pause = 3'000;  ///< for so long clients may wait
+    Millis longest_pause = 3'000;  ///< the longest that clients may wait
 };
 
-/// How an upgrade has ended.
+/// The outcome of an upgrade.
 struct UpgradeOutcome {
     enum class End : std::uint8_t {
         completed,  ///< this process has taken over
@@ -28,20 +28,20 @@ struct UpgradeOutcome {
         failed,  ///< the old process goes on
     };
     End end = End::failed;
-    std::string why{};   ///< it failed
+    std::string why{};   ///< the reason of a failure
     std::string from{};  ///< versions
     std::string to{};
     WallMillis when = 0;
-    Millis pause = 0;                             ///< in which nobody served
-    std::uint64_t moved = 0;                      ///< clients
-    std::map<std::string, std::uint64_t> left{};  ///< clients that did not move, by the reason
+    Millis pause = 0;                             ///< time in which neither process served
+    std::uint64_t moved = 0;                      ///< clients that moved
+    std::map<std::string, std::uint64_t> left{};  ///< clients that did not move, by reason
 };
 
-/// Whether an upgrade is under way, and how the last one ended that this process has had a part in.
-/// Any thread may use it.
+/// Whether an upgrade is under way, and the outcome of the last one in which this process took
+/// part. Any thread may use it.
 class UpgradeState {
 public:
-    /// False: one is under way already.
+    /// False if an upgrade is under way already.
     bool begin() {
         const std::lock_guard lock(mutex_);
         return !std::exchange(is_under_way_, true);

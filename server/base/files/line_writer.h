@@ -12,13 +12,12 @@
 namespace pulsegate {
 
 /// Writes lines to a file from a thread of its own: the log, and the presence changes of
-/// `--events`. A slow disk or a blocked reader does not hold up the event loops: lines that find no
-/// room in the buffer are lost and counted. A line that comes after a pause is written at once,
-/// those that follow it within a few milliseconds together. Lines for a named pipe wait until
-/// somebody reads it.
+/// `--events`. A slow disk or a blocked reader does not delay the event loops: lines that find no
+/// room in the buffer are lost and counted. A line after a pause is written at once, and those of
+/// the next few milliseconds together. Lines for a named pipe wait until it has a reader.
 class LineWriter {
 public:
-    /// Called on the writer's thread with what went wrong.
+    /// Called on the writer's thread with an error.
     using Complain = std::function<void(const std::string&)>;
 
     /// Appends to `path`, which it creates with mode 0640; `-` is standard output. Throws
@@ -28,7 +27,7 @@ public:
     /// Writes to an open file, which it does not close.
     LineWriter(int file, Complain complain);
 
-    /// Writes the remaining lines first, unless the reader does not take them.
+    /// Writes the remaining lines first, unless the reader is blocked.
     ~LineWriter();
 
     /// Opens the path again, for log rotation: later lines go to the new file.
@@ -49,16 +48,16 @@ private:
     bool takes_more();
     bool is_stopping();
 
-    const std::string path_;  ///< empty: the file is not ours to close
-    int file_;                ///< -1: a pipe that nobody reads
-    bool waited_ = false;     ///< for somebody to read the pipe
+    const std::string path_;  ///< empty: the file is not closed here
+    int file_;                ///< -1: a pipe without a reader
+    bool waited_ = false;     ///< it has waited for a reader of the pipe
     std::size_t most_at_once_;
     const Complain complain_;
     std::mutex mutex_;
     std::condition_variable wake_;
     std::string waiting_;
     std::uint64_t lost_ = 0;
-    bool asleep_ = false;  ///< a writer must wake the thread
+    bool asleep_ = false;  ///< the next line must wake the thread
     std::condition_variable written_;
     bool stop_ = false;
     bool reopen_ = false;

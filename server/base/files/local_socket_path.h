@@ -6,8 +6,8 @@
 
 namespace pulsegate {
 
-/// The path of a Unix socket. The system takes 107 bytes of it at most, so `short_path` names the
-/// folder by a descriptor: it can be used as long as this object is there.
+/// The path of a Unix socket. The system takes at most 107 bytes, so `short_path` names the folder
+/// by a descriptor. It is valid as long as this object lives.
 class LocalSocketPath {
 public:
     /// Throws boost::system::system_error if there is no such folder.

@@ -23,7 +23,7 @@ public:
     explicit operator bool() const { return fd_ >= 0; }
     int get() const { return fd_; }
 
-    /// It is the caller's to close now.
+    /// Now the caller must close it.
     [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
 private:

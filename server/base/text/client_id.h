@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-/// A client id for a client that sent none: "auto-" and 64 random bits, which nobody else has.
+/// A unique client id for a client that sent none: "auto-" and 64 random bits.
 std::string random_client_id();
 
 }  // namespace pulsegate

@@ -8,7 +8,7 @@
 namespace pulsegate {
 
 /// A date and time by RFC 3339, as in "2026-11-20T13:36:22.123Z" or "2026-11-20T14:36:22+01:00".
-/// Nothing: it is none.
+/// Nothing if it is none.
 std::optional<WallMillis> parse_rfc3339(std::string_view text);
 
 }  // namespace pulsegate

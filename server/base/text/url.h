@@ -15,18 +15,18 @@ std::string bracketed(std::string_view host);
 /// Percent-decoded text; nothing if an escape is malformed or the text is not UTF-8.
 std::optional<std::string> percent_decoded(std::string_view text);
 
-/// The text for a part of a path or a query: all but letters, digits and "-._~" is encoded (RFC
-/// 3986, 2.1).
+/// Encodes a text for a part of a path or a query: all characters except letters, digits and "-._~"
+/// (RFC 3986, 2.1).
 std::string percent_encoded(std::string_view text);
 
-/// Where a company's backend is asked: `https://host:port/path?query`.
+/// The URL of a company's backend: `https://host:port/path?query`.
 struct HttpUrl {
     bool tls = false;
     std::string host{};
     std::uint16_t port = 0;
     std::string target = "/";
 
-    /// As the Host of a request has it: without the scheme's usual port.
+    /// The text for the field Host of a request: without the scheme's usual port.
     std::string authority() const;
 };
 
