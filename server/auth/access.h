@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// The client that wants to publish or subscribe.
+/// A client that wants to publish or subscribe.
 struct Who {
     std::string_view user;
     std::string_view client;  ///< the client id
@@ -36,11 +36,11 @@ struct Who {
 ///   read the topics.
 /// - Any other `%` is written `%%`, unless two hexadecimal digits follow: `presence/a%2Fb`.
 ///
-/// A subscription is compared with the rules by everything that it can select, so that no wildcard
-/// gets around a rule: a rule that covers the whole subscription decides; a `deny` that covers a
-/// part of it refuses; an `allow` that covers a part of it is skipped.
+/// A subscription is compared with the rules by all topics that it can select, so no wildcard gets
+/// around a rule. A rule that covers the whole subscription decides. A `deny` that covers a part of
+/// it refuses it. An `allow` that covers a part of it is skipped.
 ///
-/// The checks are const and allocate nothing; any number of threads may make them.
+/// The checks are const and allocate nothing. Any number of threads may use them.
 class AccessRules {
 public:
     /// No rules: nobody may do anything.
@@ -52,21 +52,21 @@ public:
     /// The rules that apply without a file: see `default_rules`.
     static AccessRules defaults();
 
-    /// Appends one rule. Returns what is wrong with it and the remedy, without repeating the rule;
-    /// or nothing.
+    /// Appends one rule. Returns "", or the rule's mistake and the remedy, without repeating the
+    /// rule.
     [[nodiscard]] std::string_view add(std::string_view rule);
 
     [[nodiscard]] bool may_publish(const Who& who, std::string_view topic) const;
 
-    /// `filter` is a valid one of SUBSCRIBE. For `$share/group/filter` the rules for groups are
-    /// compared with the whole, and the others with its filter.
+    /// `filter` is a valid filter of SUBSCRIBE. For `$share/group/filter`, the rules for groups are
+    /// compared with all of it, and the others with its filter.
     [[nodiscard]] bool may_subscribe(const Who& who, std::string_view filter) const;
 
-    /// Each as a line that `add` takes.
+    /// The rules, each as a line that `add` takes.
     std::vector<std::string> lines() const;
 
     std::size_t size() const { return rules_.size(); }
-    /// About the memory that they take.
+    /// Approximate bytes in memory.
     std::size_t bytes() const;
 
 private:
@@ -81,7 +81,7 @@ private:
         std::uint8_t access = 0;
         bool for_one = false;
         std::string user;
-        std::string filter;  ///< `%u` and `%c` are bytes in it that no topic has
+        std::string filter;  ///< with `%u` and `%c` as bytes that no topic has
     };
 
     bool may_join(const Who& who, std::string_view share) const;
@@ -99,12 +99,12 @@ inline constexpr std::string_view default_rules =
     "deny write presence/#\n"
     "allow readwrite #\n";
 
-/// Does `filter` select every topic that a subscription to `subscription` is sent? A subscription
-/// that begins with a wildcard is sent neither `$` topics nor `presence/...`. Both must be valid
-/// filters, and not shared ones.
+/// True if `filter` selects every topic that a subscription to `subscription` receives. A
+/// subscription that begins with a wildcard receives neither `$` topics nor `presence/...`. Both
+/// must be valid filters, and not shared ones.
 [[nodiscard]] bool covers(std::string_view filter, std::string_view subscription);
 
-/// Does `filter` select any of these topics?
+/// True if `filter` selects any of these topics.
 [[nodiscard]] bool overlaps(std::string_view filter, std::string_view subscription);
 
 }  // namespace pulsegate

@@ -13,13 +13,13 @@
 
 namespace pulsegate {
 
-/// Keeps results for a while, so that a client that reconnects soon needs no request to the auth
-/// hook. It keeps no credentials, only their MACs.
+/// Keeps results for a while, so a client that reconnects soon needs no request to the auth hook.
+/// It keeps no credentials, only their MACs.
 class AuthCache {
 public:
     using Key = CredentialMac;
 
-    /// It keeps so many results, and of so many bytes.
+    /// The most results that it keeps, and their most bytes.
     struct Room {
         std::size_t results = 100'000;
         std::size_t bytes = 64 * 1024 * 1024;
@@ -29,7 +29,7 @@ public:
     explicit AuthCache(Millis lifetime) : AuthCache(lifetime, Room{}) {}
     AuthCache(Millis lifetime, const Room& room) : lifetime_(lifetime), room_(room) {}
 
-    /// Another lifetime, for results from now on; forgets those that it has.
+    /// Sets another lifetime, and forgets the results that it has.
     void use(Millis lifetime) {
         lifetime_ = lifetime;
         clear();
@@ -62,7 +62,7 @@ private:
     const Room room_;
     const CredentialMacs macs_;
     Entries entries_;        ///< the oldest first
-    std::size_t bytes_ = 0;  ///< of all
+    std::size_t bytes_ = 0;  ///< of all results
     boost::unordered_flat_map<Key, Entries::iterator, CredentialMacHash> by_key_;
 };
 

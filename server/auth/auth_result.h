@@ -11,19 +11,19 @@
 
 namespace pulsegate {
 
-/// The result of the check of a client's credentials.
+/// The result of checking a client's credentials.
 struct AuthResult {
     Reason reason = Reason::success;
-    std::string why{};     ///< of a refusal, for the log
-    const char* told{};    ///< of a refusal, to the client; null: what its reason says
+    std::string why{};     ///< the reason of a refusal, for the log
+    const char* told{};    ///< the reason that the client is told; null: the text of `reason`
     std::string user{};    ///< the authenticated user; "": the one in the CONNECT
-    std::string client{};  ///< for a client that sent no client id; "": any
-    std::shared_ptr<const AccessRules> rules{};  ///< of this client; null: the gateway's
+    std::string client{};  ///< the id for a client that sent none; "": any
+    std::shared_ptr<const AccessRules> rules{};  ///< the client's own rules; null: the gateway's
     std::optional<std::int64_t> expiry{};  ///< seconds since 1970; then the client is disconnected
     bool guessed = false;                  ///< refused, and counts as a guessed password
     bool awaits_key = false;               ///< refused, but its key may come from a key server
-    PasswordLine password_line = 0;        ///< that let it in; 0: something else did
-    /// When the token was issued that let it in, see Revocations; nothing: something else did.
+    PasswordLine password_line = 0;        ///< the line that the login matched; 0: none
+    /// When the token of the login was issued, see Revocations; nothing: it had no token.
     std::optional<std::int64_t> token_issued{};
 };
 

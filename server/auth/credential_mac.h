@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// What stands for credentials where they themselves must not be kept: a MAC (HMAC-SHA256) of them.
+/// A MAC (HMAC-SHA256) of credentials. It replaces them where they must not be kept.
 using CredentialMac = std::array<unsigned char, 32>;
 
 struct CredentialMacHash {
@@ -19,14 +19,14 @@ struct CredentialMacHash {
     }
 };
 
-/// Makes MACs under a random key that never leaves the process, so that nobody outside can guess
-/// passwords by them. Any thread may use it.
+/// Makes MACs with a random key that never leaves the process, so nobody outside can guess
+/// passwords from them. Any thread may use it.
 class CredentialMacs {
 public:
     /// Throws std::runtime_error if there are no random numbers.
     CredentialMacs();
 
-    /// Of several texts: ("a", "bc") and ("ab", "c") differ.
+    /// The MAC of several texts: ("a", "bc") and ("ab", "c") differ.
     CredentialMac of(std::initializer_list<std::string_view> texts) const;
 
 private:

@@ -12,8 +12,8 @@ namespace pulsegate {
 
 /// A public key that an identity provider publishes.
 struct Jwk {
-    std::string kid{};             ///< "": it has none
-    std::string_view algorithm{};  ///< RS256, ES256 or EdDSA, which follows from its type
+    std::string kid{};             ///< "": the key has no id
+    std::string_view algorithm{};  ///< RS256, ES256 or EdDSA, by the key's type
     std::shared_ptr<EVP_PKEY> key{};
 
     bool operator==(const Jwk& other) const {
@@ -21,7 +21,7 @@ struct Jwk {
     }
 };
 
-/// The public keys by which tokens are checked at a moment.
+/// The public keys of a key server that tokens are checked with.
 struct JwkSet {
     std::vector<Jwk> keys{};
 
@@ -33,7 +33,7 @@ inline constexpr std::size_t most_jwk_set_bytes = 256 * 1024;
 struct JwkReading {
     JwkSet set{};
     std::size_t unusable = 0;  ///< keys for something else, such as encryption
-    std::string trouble{};     ///< why it is no set with a usable key; "": it is one
+    std::string trouble{};     ///< why the set has no usable key; "": it has one
 };
 
 /// Reads a JWK set (RFC 7517, section 5), up to 100 keys. A key that can't check our tokens is left

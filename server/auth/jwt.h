@@ -41,9 +41,9 @@ struct JwtRefusal {
 ///
 /// The type of a key decides its algorithm, and a token's `alg` only selects among the keys: a
 /// public key is never used as a secret, and there is no `none`. A token whose `kid` is the name of
-/// a key file, with or without its extension, is checked with that key alone. Else, if the `kid` is
-/// that of a key that a key server has given, it is checked with such keys; other tokens with all
-/// keys of their algorithm.
+/// a key file, with or without its extension, is checked with that key alone. If the `kid` is the
+/// id of keys from the key server, the token is checked with those. All other tokens are checked
+/// with all keys of their algorithm.
 ///
 /// `exp` has no leeway; `nbf` and `iat` may be 60 s ahead of this machine's clock.
 ///
@@ -56,7 +56,7 @@ public:
     JwtVerifier(JwtVerifier&&) noexcept;
     JwtVerifier& operator=(JwtVerifier&&) noexcept;
 
-    /// `now` in seconds since 1970. `served`: keys of a key server; null: there are none.
+    /// `now` in seconds since 1970. `served`: keys of a key server, or null.
     [[nodiscard]] std::variant<JwtClaims, JwtRefusal> verify(std::string_view token,
                                                              std::int64_t now,
                                                              const JwkSet* served = nullptr) const;

@@ -13,16 +13,15 @@
 
 namespace pulsegate {
 
-/// When a token without `iat` was issued, for all that is known.
+/// The assumed time of issue of a token without `iat`.
 inline constexpr std::int64_t issued_long_ago = std::numeric_limits<std::int64_t>::min();
 
-/// From which moment on the tokens of a user must have been issued to be good. A token without
-/// `exp` is good for ever, so this is never forgotten. It belongs to the thread of the shard where
-/// the users are at home.
+/// For each user, the time before which issued tokens are revoked. A token without `exp` never
+/// expires, so revocations are never forgotten. It belongs to the thread of the users' home shard.
 class Revocations {
 public:
-    /// Tokens that were issued before then, in seconds since 1970, are good no more; an earlier
-    /// moment than before changes nothing. False if there are too many users.
+    /// Revokes tokens that were issued before this time, in seconds since 1970. An earlier time
+    /// than before changes nothing. False if there are too many users.
     [[nodiscard]] bool revoke(std::string_view user, std::int64_t before);
 
     [[nodiscard]] bool revoked(std::string_view user, std::int64_t issued) const;

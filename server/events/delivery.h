@@ -10,18 +10,18 @@
 
 namespace pulsegate {
 
-/// What an HTTP status says of a batch of events.
+/// The meaning of an HTTP status for a batch of events.
 enum class Verdict : std::uint8_t {
     delivered,
-    refused,  ///< because of what is in it: it would be refused again
-    later,    ///< because of anything else
+    refused,  ///< because of its content: it would be refused again
+    later,    ///< for any other reason
 };
 
 inline Verdict verdict_on(unsigned status) {
     if (status >= 200 && status < 300) return Verdict::delivered;
     switch (status) {
-        // These say that the URL or the token is wrong, or that it is too early. No event is worse
-        // than another then.
+        // These mean that the URL or the token is wrong, or that it is too early. Then no single
+        // event is to blame.
         case 401:
         case 403:
         case 404:
@@ -37,22 +37,22 @@ inline Verdict verdict_on(unsigned status) {
     }
 }
 
-/// How many events the next request should have. When a batch is refused, the one to blame is
-/// searched by halves; all before it are delivered on the way, in their order. It has no clock and
-/// knows no events.
+/// Decides how many events the next request has. After a refusal it halves the batch until it finds
+/// the event to blame; the events before that are delivered on the way, in order. It has no clock
+/// and knows no events.
 class BatchSize {
 public:
-    /// After so many events in a row that were refused, the backend itself is suspected: with a
-    /// wrong secret, say, it refuses all of them. Then an event is to be blamed only after so many
-    /// attempts.
+    /// After this many refused events in a row, the backend itself is suspected, because with a
+    /// wrong secret, for example, it refuses every event. From then on an event is set aside only
+    /// after this many attempts.
     static constexpr unsigned most_in_a_row = 10;
     static constexpr unsigned attempts = 10;
 
-    /// What to do after a refusal.
+    /// The step after a refusal.
     enum class Step : std::uint8_t {
         halve,      ///< send fewer
-        set_aside,  ///< leave out the first one: it was the one to blame
-        wait,       ///< send the first one again, later
+        set_aside,  ///< leave out the first event, which was to blame
+        wait,       ///< send the first event again, later
     };
 
     explicit BatchSize(std::size_t most) : most_(most) {}
@@ -80,20 +80,21 @@ public:
 
 private:
     const std::size_t most_;
-    std::size_t suspects_ = 0;  ///< among the next so many events there is one to blame
-    unsigned in_a_row_ = 0;     ///< that were set aside
+    std::size_t suspects_ = 0;  ///< number of next events with one to blame among them
+    unsigned in_a_row_ = 0;     ///< events set aside
     unsigned attempts_ = 0;     ///< with the next event alone
 };
 
-/// How long to wait before the next attempt: twice as long after each failure, up to a minute, and
-/// less by chance up to a half, so that gateways that failed together don't come back together.
+/// The pause before the next attempt. It doubles after each failure, up to a minute, and is
+/// shortened by a random part of up to a half, so gateways that failed together don't return
+/// together.
 class Backoff {
 public:
     static constexpr Millis first = 500;
     static constexpr Millis longest = 60'000;
 
-    /// What the backend asks for, if that is longer; it may ask for an hour. `chance` is a random
-    /// number.
+    /// The pause, or the backend's own request, at most an hour, if that is longer. `chance` is a
+    /// random number.
     Millis failed(std::optional<std::chrono::seconds> retry_after, std::uint32_t chance) {
         constexpr Millis longest_asked = 3'600'000;
         const Millis half = next_ / 2;

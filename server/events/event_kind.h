@@ -8,10 +8,10 @@
 
 namespace pulsegate {
 
-/// What backends are told of. The numbers are stored.
+/// The kinds of events for backends. The numbers are stored.
 enum class EventKind : std::uint8_t { presence, login, login_refused, message_waiting };
 
-/// As settings and JSON have them.
+/// The names in settings and JSON.
 inline constexpr std::array<std::string_view, 4> event_kind_names{
     "presence", "login", "login_refused", "message_waiting"};
 

@@ -13,9 +13,8 @@
 
 namespace pulsegate {
 
-/// Wakes the coroutines of one thread when the log of events has news. They look themselves whether
-/// it is theirs, before they wait: what is told in between is not missed, for it comes by the
-/// thread's queue.
+/// Wakes the coroutines of one thread when the event log has news. They check the log themselves
+/// before they wait. News in between is not missed, because it arrives through the thread's queue.
 class EventNews {
 public:
     using Time = boost::asio::steady_timer::time_point;
@@ -24,14 +23,14 @@ public:
 
     /// From any thread.
     void tell() {
-        if (told_.exchange(true)) return;  // and they are not awake yet
+        if (told_.exchange(true)) return;  // they have not been woken yet
         boost::asio::post(io_, [this] {
             told_ = false;
             for (auto* timer : *waiting_) timer->cancel();
         });
     }
 
-    /// Until there are news, or until the deadline.
+    /// Waits for news, or until the deadline.
     boost::asio::awaitable<void> wait(Time deadline = Time::max()) {
         boost::asio::steady_timer timer(io_, deadline);
         const Place place(waiting_, timer);
@@ -59,7 +58,7 @@ private:
     };
 
     boost::asio::io_context& io_;
-    /// Shared: coroutines that still wait at the end are destroyed by `io`, after this.
+    /// Shared, because coroutines that still wait at the end are destroyed by `io`, after this.
     const std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
     std::atomic<bool> told_{false};
 };

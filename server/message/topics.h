@@ -24,60 +24,59 @@ namespace pulsegate {
 
 inline constexpr std::string_view presence_level = "presence";
 
-/// The longest name, in bytes, of a user who has an inbox, is a member of rooms or watches others,
-/// and of a room that has members.
+/// The longest name, in bytes, of a room with members, and of a user who has an inbox, is a member
+/// of rooms or watches others.
 inline constexpr std::size_t longest_name = 1024;
 
 /// A user's name as one level of a topic: `/`, `+`, `#` and `%` are percent-encoded.
 std::string topic_level(std::string_view user);
 
-/// Is `level` the encoded name of that user? Allocates nothing.
+/// True if `level` is the encoded name of that user. Allocates nothing.
 bool is_topic_level(std::string_view level, std::string_view user);
 
 /// `presence/{user}`
 std::string presence_topic(std::string_view user);
 
-/// The one user whose presence this filter selects, if it is such a filter: `presence/{user}`, or
-/// `presence/{user}/#`.
+/// The user, if this filter selects one user's presence: `presence/{user}` or `presence/{user}/#`.
 std::optional<std::string> presence_user(std::string_view filter);
 
-/// The part of a topic or filter that is the topic of a user's presence: `presence/{user}` of it or
-/// of what is below; nothing for others. In a filter, the user may be a wildcard.
+/// The part `presence/{user}` of a topic or filter that is, or lies below, a user's presence;
+/// nothing for others. In a filter, the user may be a wildcard.
 std::optional<std::string_view> presence_of(std::string_view topic);
 
-/// Does this filter select the presence of all users? A filter that begins with a wildcard never
-/// does.
+/// True if this filter selects the presence of all users. A filter that begins with a wildcard
+/// never does.
 bool selects_all_presence(std::string_view filter);
 
 /// `inbox/{user}`
 std::string inbox_topic(std::string_view user);
 
-/// The user whose inbox this topic is, if it is such a topic.
+/// The user, if this topic is a user's inbox.
 std::optional<std::string> inbox_user(std::string_view topic);
 
-/// Is it the topic of an inbox of a user whose name is too long for one?
+/// True if the topic is the inbox of a user whose name is too long for an inbox.
 bool names_no_inbox(std::string_view topic);
 
 /// `room/{room}`
 std::string room_topic(std::string_view room);
 
-/// The part of a topic or filter that is the topic of a room: `room/{room}` of it or of what is
-/// below; nothing for others. In a filter, the room may be a wildcard.
+/// The part `room/{room}` of a topic or filter that is, or lies below, a room; nothing for others.
+/// In a filter, the room may be a wildcard.
 std::optional<std::string_view> room_of(std::string_view topic);
 
 /// The name of the room with this topic.
 std::string room_name(std::string_view topic);
 
-/// All rooms, and what is below.
+/// The filter for all rooms and the topics below them.
 inline constexpr std::string_view all_rooms = "room/#";
 
-/// Does the gateway tell receivers who has sent a message to this topic?
+/// True if the gateway tells receivers the sender of a message to this topic.
 bool is_chat_topic(std::string_view topic);
 
 /// A topic that begins with `$delayed/`.
 struct DelayedTopic {
     std::uint64_t when = 0;     ///< a number of seconds, or a Unix time
-    std::string_view topic{};   ///< what to publish to then; empty: it is wrong
+    std::string_view topic{};   ///< the topic to publish to; empty: the topic is malformed
     std::string_view cancel{};  ///< name or number of the message to be cancelled
 
     bool cancels() const { return !cancel.empty(); }
@@ -85,19 +84,19 @@ struct DelayedTopic {
 /// Nothing for other topics.
 std::optional<DelayedTopic> delayed_topic(std::string_view topic);
 
-/// Can anything be published to it, were it not reserved? As for clients, control characters
-/// can't.
+/// True if it is a valid topic to publish to, reserved or not. As for clients, control characters
+/// are not allowed.
 bool is_topic_name(std::string_view text);
 
-/// Is it a valid topic filter, and not that of a shared subscription?
+/// True if it is a valid topic filter, but not a shared subscription's.
 bool is_plain_filter(std::string_view text);
 
-/// Topics that clients may not publish to, at once or later: the gateway alone publishes presence,
-/// and `$` topics are reserved for the server.
+/// True for topics that clients may not publish to, now or later: only the gateway publishes
+/// presence, and `$` topics are reserved for the server.
 bool reserved_topic(std::string_view topic);
 
-/// Topics that a filter with a leading wildcard does not select: those that begin with `$` (MQTT
-/// 5.0, 4.7.2), and presence, because a subscriber to "#" did not ask for all presence changes.
+/// True for topics that a filter with a leading wildcard does not select: `$` topics (MQTT 5.0,
+/// 4.7.2), and presence, because a subscriber to "#" did not ask for all presence changes.
 bool hidden_from_leading_wildcard(std::string_view topic);
 
 }  // namespace pulsegate

@@ -12,15 +12,15 @@
 
 namespace pulsegate {
 
-/// A connection to the primary of a Redis, which has let us in. It blocks its thread until a
-/// deadline at most; after a RedisError it can't be used any more.
+/// An authenticated connection to the primary of a Redis. It blocks its thread, until a deadline at
+/// most. After a RedisError it can't be used any more.
 class RedisConnection {
 public:
     using Clock = RedisStream::Clock;
     using Words = std::span<const std::string_view>;
 
-    /// Finds the primary: the first of the addresses that says it is one and has read its data, or
-    /// the one that a Sentinel names. Each address has its share of the time. Throws RedisError.
+    /// Finds the primary: the first address that says it is one and has loaded its data, or the one
+    /// that a Sentinel names. Each address gets its share of the time. Throws RedisError.
     RedisConnection(const RedisTarget& target, Clock::time_point deadline);
 
     /// Throws RedisError.
@@ -29,9 +29,9 @@ public:
         return call(Words(words.begin(), words.size()), deadline);
     }
 
-    // Several may be under way; they are answered in their order.
+    // Several commands may be under way; the replies come in their order.
 
-    /// Goes with the next `receive`.
+    /// The next `receive` sends the command.
     void send(Words words);
     void send(std::initializer_list<std::string_view> words) {
         send(Words(words.begin(), words.size()));
@@ -41,19 +41,19 @@ public:
 
     /// "10.0.0.1:6379"
     const std::string& address() const { return stream_->address(); }
-    /// Of this run of the server: after a restart, or on another server, it is another one.
+    /// The id of this run of the server. A restarted server, or another one, has another id.
     const std::string& run_id() const { return run_id_; }
     /// "7.0.15"
     const std::string& version() const { return version_; }
 
 private:
-    std::unique_ptr<RedisTls> tls_;  ///< null: without
+    std::unique_ptr<RedisTls> tls_;  ///< null: without TLS
     std::unique_ptr<RedisStream> stream_;
     std::string run_id_;
     std::string version_;
 };
 
-/// A line `name:value` of what INFO tells; "" if there is none.
+/// The value of a line `name:value` of INFO; "" if there is none.
 std::string info_field(std::string_view info, std::string_view name);
 
 }  // namespace pulsegate

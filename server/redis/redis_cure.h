@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// What Redis says in an error, and how to cure it if that is known.
+/// An error of Redis, with the remedy if it is known.
 std::string with_cure(const RedisReply& error);
 
 }  // namespace pulsegate

@@ -16,13 +16,14 @@ namespace pulsegate {
 /// Appends a command's bytes, as Redis reads them.
 void append_redis_command(std::string& out, std::span<const std::string_view> words);
 
-/// Finds the replies in what comes from Redis, with hiredis's reader. A reply has a bounded size,
+/// Finds the replies in the bytes from Redis, with hiredis's reader. It limits the size of a reply,
 /// whatever the other side claims.
 class RedisReader {
 public:
     struct Limits {
-        std::size_t bytes = std::size_t{512} << 20;  ///< about what Redis lets a value have
-        std::size_t items = std::size_t{1} << 20;    ///< in all of its arrays
+        std::size_t bytes = std::size_t{512}
+                            << 20;                 ///< about the limit that Redis sets for a value
+        std::size_t items = std::size_t{1} << 20;  ///< in all of its arrays
     };
 
     RedisReader() : RedisReader(Limits()) {}
@@ -33,8 +34,8 @@ public:
 
     void feed(std::string_view bytes);
 
-    /// The next reply; nothing if its end has not come. Throws std::runtime_error if it is
-    /// malformed or too large; then nothing more can be read.
+    /// The next reply; nothing if it is incomplete. Throws std::runtime_error if it is malformed or
+    /// too large; then nothing more can be read.
     std::optional<RedisReply> next();
 
 private:

@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// What Redis answers to a command (RESP2).
+/// A reply of Redis to a command (RESP2).
 struct RedisReply {
     enum class Kind : std::uint8_t { nil, status, error, integer, text, array };
 
@@ -18,7 +18,7 @@ struct RedisReply {
     std::vector<RedisReply> items{};
 
     bool is_error() const { return kind == Kind::error; }
-    /// Is it an error that begins with the word `code`, as "NOAUTH"?
+    /// True if it is an error that begins with the word `code`, such as "NOAUTH".
     bool is_error(std::string_view code) const {
         return is_error() && text.starts_with(code) &&
                (text.size() == code.size() || text[code.size()] == ' ');
@@ -26,7 +26,7 @@ struct RedisReply {
 };
 
 /// There is no connection, or no answer in time. The message names the address, the cause and, if
-/// there is one, the cure.
+/// there is one, the remedy.
 class RedisError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -12,7 +12,7 @@
 
 namespace pulsegate {
 
-/// Which CAs are trusted.
+/// The trusted CAs.
 class RedisTls {
 public:
     /// A PEM file, or with "" the system's CAs. Throws RedisError.
@@ -27,14 +27,14 @@ private:
     std::unique_ptr<Context> context_;
 };
 
-/// A connection with bytes in both directions, where each call ends at its deadline. It belongs to
-/// one thread, which it blocks. All calls throw RedisError; after that only the destructor is of
-/// use, but what came before an error of `write` may still be read.
+/// A connection for bytes in both directions. Each call ends at its deadline. It belongs to one
+/// thread, which it blocks. All calls throw RedisError. After that only the destructor may be
+/// called, except that bytes which arrived before an error of `write` may still be read.
 class RedisSocket {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// `tls`, which may be null, outlives it. The server's certificate must be made out to the
+    /// `tls` may be null, and must outlive it. The server's certificate must be issued for the
     /// host.
     RedisSocket(const RedisAddress& address, const RedisTls* tls, Clock::time_point deadline);
     ~RedisSocket();
@@ -43,7 +43,7 @@ public:
 
     void write(std::string_view bytes, Clock::time_point deadline);
 
-    /// Returns how many bytes came: at least one.
+    /// Returns the number of bytes read: at least one.
     std::size_t read(std::span<char> room, Clock::time_point deadline);
 
 private:

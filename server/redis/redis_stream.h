@@ -12,20 +12,20 @@
 
 namespace pulsegate {
 
-/// Commands to one server, Redis or Sentinel, and its replies. It blocks its thread until a
-/// deadline at most; after a RedisError each further `receive` throws the same.
+/// Commands to one server, Redis or Sentinel, and its replies. It blocks its thread, until a
+/// deadline at most. After a RedisError each further `receive` throws the same.
 class RedisStream {
 public:
     using Clock = RedisSocket::Clock;
     using Words = std::span<const std::string_view>;
 
-    /// `tls` is lent; null: without. Throws RedisError.
+    /// `tls` must outlive it; null: without TLS. Throws RedisError.
     RedisStream(const RedisAddress& address, const RedisTls* tls, Clock::time_point deadline)
         : address_(address.text()), socket_(address, tls, deadline) {}
 
-    /// Goes with the next `receive`.
+    /// The next `receive` sends the command.
     void send(Words words) { append_redis_command(out_, words); }
-    /// The reply to the oldest command that has none. Throws RedisError.
+    /// The reply to the oldest unanswered command. Throws RedisError.
     RedisReply receive(Clock::time_point deadline);
 
     const std::string& address() const { return address_; }
@@ -39,8 +39,8 @@ private:
     RedisSocket socket_;
     RedisReader reader_{};
     std::string out_{};
-    std::string unsent_{};   ///< why commands could not be sent; ""
-    std::string trouble_{};  ///< with which `receive` has failed; ""
+    std::string unsent_{};   ///< why commands could not be sent, or ""
+    std::string trouble_{};  ///< why `receive` has failed, or ""
 };
 
 }  // namespace pulsegate

@@ -11,18 +11,18 @@ struct RedisAddress {
     std::string host{};
     std::uint16_t port = 6379;
 
-    /// As in a URL.
+    /// The address as in a URL.
     std::string text() const;
 };
 
-/// Where a Redis is, and how it lets us in.
+/// The addresses of a Redis, and the credentials for it.
 struct RedisTarget {
-    std::vector<RedisAddress> addresses{};  ///< of servers to try, or of sentinels
-    std::string sentinel_name{};            ///< of the primary; "": there are no sentinels
+    std::vector<RedisAddress> addresses{};  ///< servers to try, or sentinels
+    std::string sentinel_name{};            ///< the primary's name; "": there are no sentinels
     bool tls = false;
     std::string user{};      ///< "": Redis's default user
     std::string password{};  ///< "": none
-    std::string ca_file{};   ///< authorities in PEM; "": those of the system
+    std::string ca_file{};   ///< CAs in PEM; "": the system's CAs
 
     /// Without the password.
     std::string text() const;
@@ -30,7 +30,7 @@ struct RedisTarget {
 
 /// `redis://[user@]host[:port][,host[:port]]…`, `rediss://…` with TLS,
 /// `redis+sentinel://host[:port],…/NAME` and `rediss+sentinel://…`. Throws std::invalid_argument
-/// with what is wrong.
+/// that names the mistake.
 RedisTarget parse_redis_target(std::string_view url);
 
 }  // namespace pulsegate

@@ -6,15 +6,16 @@
 
 namespace pulsegate {
 
-/// How much of what Redis has answered survives a power cut: all, all but the last second, nothing.
+/// How many acknowledged writes survive a power cut of Redis: all, all but the last second, none.
 enum class RedisDurability : std::uint8_t { none, everysec, always };
 
 struct RedisTerms {
     RedisDurability durability = RedisDurability::always;
-    unsigned replicas = 0;  ///< that must be connected
+    unsigned replicas = 0;  ///< the least number of connected replicas
 };
 
-/// Does this Redis promise what is asked for? Throws RedisError with the command that cures it.
+/// Checks that this Redis guarantees what the terms require. Throws RedisError with the command
+/// that corrects it.
 void check_terms(RedisConnection& redis, const RedisTerms& terms,
                  RedisConnection::Clock::time_point deadline);
 

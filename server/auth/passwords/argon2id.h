@@ -8,8 +8,8 @@
 
 namespace pulsegate {
 
-/// What a hash with Argon2id takes (RFC 9106). The usual cost is that of mosquitto 2.1: 46 MiB and
-/// some 50 ms.
+/// The cost of a hash with Argon2id (RFC 9106). The default is the cost in mosquitto 2.1: 46 MiB
+/// and some 50 ms.
 struct Argon2Cost {
     std::uint32_t memory = 47'104;  ///< KiB
     std::uint32_t passes = 1;
@@ -20,7 +20,8 @@ struct Argon2Cost {
     bool operator==(const Argon2Cost&) const = default;
 };
 
-/// What takes as long as `costly` takes longer than `own`. Nothing: it is next to nothing.
+/// A cost that takes as long as `costly` takes longer than `own`. Nothing if the difference is
+/// negligible.
 std::optional<Argon2Cost> difference(const Argon2Cost& costly, const Argon2Cost& own);
 
 /// Each thread that checks passwords takes as much memory as the line that it checks.
@@ -37,7 +38,7 @@ struct Argon2Hash {
     std::string hash;
 };
 
-/// Throws std::runtime_error that says what is wrong, without the text.
+/// Throws std::runtime_error that names the mistake, without the text.
 Argon2Hash parse_argon2(std::string_view text);
 std::string to_text(const Argon2Hash& hashed);
 

@@ -23,30 +23,29 @@ namespace pulsegate {
 ///
 /// with salt and hash in base64. Empty lines and lines that begin with `#` are ignored.
 ///
-/// Immutable once loaded: any number of threads may check at the same time. A check takes as long
-/// as the largest number of iterations in the file, and one Argon2id if any line has it, on
-/// purpose: keep it off the event loops.
+/// Immutable once loaded: any number of threads may check at the same time. By design, every check
+/// takes as long as the largest number of iterations in the file, plus one Argon2id if any line
+/// uses it. Keep it off the event loops.
 class PasswordFile {
 public:
     /// Throws std::runtime_error that names the file, the line and the remedy.
     static PasswordFile load(const std::string& path);
 
-    /// Is this the user's password? Takes the same time for every user, known or not, so that the
-    /// time does not tell which users exist; unless lines have Argon2id of different costs. An
+    /// True if this is the user's password. It takes the same time for known and unknown users, so
+    /// the time does not tell which users exist, unless lines have Argon2id of different costs. An
     /// empty password is never right.
     [[nodiscard]] bool check(std::string_view user, std::string_view password) const;
 
     bool has(std::string_view user) const { return users_.contains(user); }
     std::size_t users() const { return users_.size(); }
 
-    /// Numbers the lines, above `last`, which it moves on; but a line that `before` has as well
-    /// keeps its number. So whether a line is still the same can be asked by its number.
+    /// Gives the lines numbers above `last`, and increases `last`. A line that is also in `before`
+    /// keeps its number. So the number tells whether a line is still the same.
     PasswordLines number_lines(const PasswordFile* before, PasswordLine& last);
     /// The number of the user's line; 0 if there is none.
     PasswordLine line_of(std::string_view user) const;
 
-    /// What the operator should know: who else may read the file, which passwords slow all
-    /// checks down.
+    /// Warnings for the operator: other users may read the file; a password slows all checks down.
     const std::vector<std::string>& warnings() const { return warnings_; }
 
 private:
@@ -56,7 +55,7 @@ private:
         Kind kind = Kind::pbkdf2;
         std::string salt{};
         std::string hash{};
-        unsigned iterations = 1;  ///< of PBKDF2
+        unsigned iterations = 1;  ///< PBKDF2's
         std::optional<Argon2Cost> argon2 = std::nullopt;
 
         bool operator==(const Entry&) const = default;
@@ -74,7 +73,7 @@ private:
     void equalize();
 
     std::unordered_map<std::string, User, TextHash, std::equal_to<>> users_;
-    Entry unknown_user_;  ///< checked in place of an unknown user; as costly as any line
+    Entry unknown_user_;  ///< checked for unknown users; as costly as any line
     std::vector<std::string> warnings_;
 };
 
@@ -83,23 +82,23 @@ private:
 /// passwords are random tokens.
 inline constexpr unsigned usual_iterations = 10'000;
 inline constexpr unsigned most_iterations = 10'000'000;
-/// A second or so for a check. A line that takes longer slows down the checks of all.
+/// About a second for a check. A line that takes longer slows down all checks.
 inline constexpr unsigned slow_iterations = 1'000'000;
 
 enum class FileMust : bool { exist, be_new };
 
-/// Throws what `set_password` would throw for the path and the user, before the operator is asked
-/// for a password.
+/// Throws as `set_password` would for the path and the user. Call it before you ask for a password.
 void require_settable(const std::string& path, std::string_view user, FileMust must);
 
-/// Replaces the user's line, or appends one. Throws std::runtime_error; the file is unchanged then.
+/// Replaces the user's line, or appends one. If it throws std::runtime_error, the file is
+/// unchanged.
 void set_password(const std::string& path, std::string_view user, std::string_view password,
                   unsigned iterations = usual_iterations, FileMust must = FileMust::exist);
-/// With Argon2id instead of PBKDF2.
+/// The same, with Argon2id instead of PBKDF2.
 void set_password(const std::string& path, std::string_view user, std::string_view password,
                   const Argon2Cost& cost, FileMust must = FileMust::exist);
 
-/// Throws std::runtime_error, also if the file has no such user.
+/// Removes the user's line. Throws std::runtime_error, also if there is no such user.
 void remove_user(const std::string& path, std::string_view user);
 
 }  // namespace pulsegate

@@ -11,9 +11,9 @@
 
 namespace pulsegate {
 
-/// The passwords of a password file that were shown and are right, so that those who come back need
-/// no hash. It keeps them as MACs, one for each user of the file at most, and belongs to one
-/// reading of the file: a new reading begins with an empty one. Any thread may use it.
+/// Remembers passwords that were right, so clients that return need no hash. It keeps them as MACs,
+/// at most one for each user of the file. It belongs to one reading of the password file; a new
+/// reading starts with an empty one. Any thread may use it.
 class RightPasswords {
 public:
     void remember(std::string_view user, const CredentialMac& mac);
