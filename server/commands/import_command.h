@@ -2,8 +2,8 @@
 
 namespace pulsegate {
 
-/// `pulsegate import DIR --cluster URL`: copies what a data folder has to an empty cluster.
-/// `argv[0]` is the command's own name. Returns the exit status.
+/// `pulsegate import DIR --cluster URL`: copies the data of a folder to an empty cluster. `argv[0]`
+/// is the command's own name. Returns the exit status.
 int import_command(int argc, const char* const* argv);
 
 }  // namespace pulsegate

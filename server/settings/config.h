@@ -30,7 +30,7 @@ struct ListenUrl {
     Scheme scheme;
     std::string host;
     std::uint16_t port;
-    std::string path{};           ///< of WebSocket: "/mqtt"
+    std::string path{};           ///< for WebSocket: "/mqtt"
     bool proxy_protocol = false;  ///< each connection begins with a PROXY header
 
     bool for_clients() const { return scheme != Scheme::http && scheme != Scheme::https; }
@@ -42,19 +42,19 @@ struct ListenUrl {
     std::string text() const;
 };
 
-/// The nodes that have their data in one Redis, and this node's part.
+/// The nodes that share one Redis for their data, and this node's part.
 struct ClusterSettings {
     std::optional<RedisTarget> redis{};  ///< nothing: this node is alone
     std::string password_file{};
     std::string redis_ca{};  ///< PEM file
     std::string node_name{};
     std::string link_listen = "127.0.0.1:7883";
-    std::string link_address{};  ///< what other nodes are told; "": where it listens
+    std::string link_address{};  ///< the address that other nodes are told; "": where it listens
     std::string link_cert{};
     std::string link_key{};
     std::string link_ca{};
     RedisDurability durability = RedisDurability::always;
-    unsigned replicas = 0;  ///< that must have what is acknowledged
+    unsigned replicas = 0;  ///< replicas that must have every acknowledged write
     Millis node_lease = 8'000;
 };
 
@@ -81,17 +81,18 @@ struct Config : BrokerSettings {
     Tls::Settings tls;
     std::string admin_token_file;
     std::string admin_tokens_file;
-    std::string admin_socket;  ///< the path of a Unix socket, or none; "": in the data folder
+    std::string admin_socket;  ///< the path of a Unix socket, or "none"; "": in the data folder
     bool demo = false;
-    bool rooms_are_stated = false;  ///< `rooms` was set; else it is by what is known of the users
+    bool rooms_are_stated =
+        false;  ///< `rooms` was set; otherwise it depends on whether logins are checked
     std::string events;
-    std::string data;  ///< the folder; "": nothing is stored there
+    std::string data;  ///< the folder; "": none
     ClusterSettings cluster;
     Fsync fsync = Fsync::always;
-    std::size_t max_data_bytes = 0;  ///< 0: four fifths of what the disk has for it
+    std::size_t max_data_bytes = 0;  ///< 0: four fifths of the room on the disk
     WebhookSettings webhook;
-    std::optional<bool> presence_feed;  ///< nothing: if the changes are on disk
-    std::size_t event_log_bytes = 0;    ///< 0: as the store has room for it
+    std::optional<bool> presence_feed;  ///< default: on if the changes are on disk
+    std::size_t event_log_bytes = 0;    ///< 0: depends on the store's room
     spdlog::level::level_enum log_level = spdlog::level::info;
     LogFormat log_format = LogFormat::text;
     bool log_logins = false;
@@ -100,7 +101,7 @@ struct Config : BrokerSettings {
         return !admin_token_file.empty() || !admin_tokens_file.empty();
     }
     bool keeps_presence() const { return presence_feed.value_or(stores()); }
-    /// Does anything outlive the process?
+    /// True if data outlives the process.
     bool stores() const { return !data.empty() || cluster.redis; }
 };
 
@@ -109,14 +110,15 @@ class ConfigError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// The command line asks for a text on standard output (`--help`, `--version`), not for serving.
+/// Thrown if the command line asks for a text on standard output (`--help`, `--version`) instead of
+/// serving.
 struct UsageRequested {
     std::string text;
 };
 
-/// Reads flags, with `--config` a file of settings with the same names, and variables:
-/// `environment` ends with a null pointer, or is one. Throws ConfigError for the first fault, or
-/// UsageRequested for `--help` and the like.
+/// Reads flags, the settings file named by `--config`, and variables. `environment` ends with a
+/// null pointer, or is null. Throws ConfigError for the first fault, or UsageRequested for `--help`
+/// and the like.
 Config parse_config(int argc, const char* const* argv, const char* const* environment = nullptr);
 
 }  // namespace pulsegate

@@ -7,7 +7,7 @@
 
 namespace pulsegate {
 
-/// A line of the settings file: `idle-timeout = "30s"`, or a list, which may go on over more lines.
+/// A line of the settings file: `idle-timeout = "30s"`, or a list, which may take several lines.
 struct FileLine {
     struct Value {
         std::string text;
@@ -20,12 +20,13 @@ struct FileLine {
     std::vector<Value> values{};
 };
 
-/// A line that can't be read: `what` says why, and what to write.
+/// A line that can't be read; `what` says why and what to write.
 using FileFault = std::function<void(std::size_t line, const std::string& what)>;
 
 /// Reads the text of a settings file: the part of TOML that has names, texts in quotes, numbers,
-/// `true`, `false` and lists of these. What can't be read is told to `fault` and left out. `meant`
-/// says what name an unknown one stands for, and `is_number` whether a setting is written as one.
+/// `true`, `false` and lists of these. Lines that can't be read are reported to `fault` and left
+/// out. `meant` suggests a name for an unknown one, and `is_number` says whether a setting is
+/// written as a number.
 std::vector<FileLine> read_settings_file(
     const std::string& text, const FileFault& fault,
     const std::function<std::string(const std::string& name)>& meant,

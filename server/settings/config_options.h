@@ -17,20 +17,21 @@ namespace pulsegate {
 
 inline constexpr Millis second = 1000;
 
-/// Ten years, and a terabyte: a larger value is taken for a typing error.
+/// Ten years, and a terabyte: a larger value counts as a typing error.
 inline constexpr Millis longest_memory = 3650ll * 86'400 * second;
 inline constexpr std::size_t most_bytes = std::size_t{1} << 40;
 
 inline constexpr unsigned most_shards = 256;
 
-/// Not stated: it follows from another setting.
+/// A value that is not stated but follows from another setting.
 inline constexpr std::size_t by_share = SIZE_MAX;
-/// Before the settings are read, and behind.
+/// Call the first before the settings are read, and the second afterwards.
 void leave_shares_open(Config& config);
 void complete_shares(Config& config);
 
-/// The table of all settings: each one parses its text into a member of the Config, which must
-/// outlive the table. The command line, the settings file, `--help` and the documents use it.
+/// The table of all settings. Each setting parses its text into a member of the Config, which must
+/// outlive the table. The command line, the settings file, `--help` and the documents use the
+/// table.
 class Settings {
 public:
     /// Sets the heading in `--help` for the settings that follow.
@@ -38,7 +39,7 @@ public:
 
     enum class Empty : std::uint8_t {
         is_refused,
-        has_a_meaning,  ///< which the help tells
+        has_a_meaning,  ///< explained in the help
     };
 
     template <class Parse>
@@ -67,7 +68,7 @@ public:
         return each(name, "FILE", "", help, values, [](const std::string& file) { return file; });
     }
 
-    /// A file, or another text that means what it says.
+    /// A file name, or another text that is used as it is.
     Setting& text(const char* name, const char* type, std::string& value, const char* help) {
         return any(name, type, "", help, [&value](auto&, auto& stated) { value = stated; });
     }
@@ -90,7 +91,7 @@ public:
         return setting;
     }
 
-    /// Null: there is none of this name.
+    /// Null if no setting has this name.
     Setting* find(std::string_view name);
     const Setting* find(std::string_view name) const;
     const std::deque<Setting>& all() const { return all_; }
@@ -106,24 +107,24 @@ private:
     const char* group_ = "Options";
 };
 
-/// All settings, in the order in which `--help` has them.
+/// Adds all settings, in the order of `--help`.
 void add_settings(Settings& settings, Config& config);
-/// The webhook, the presence feed, and the log of events that both read.
+/// Adds the webhook, the presence feed, and the event log that both read.
 void add_events(Settings& settings, Config& config);
-/// The cluster, and this node's part in it.
+/// Adds the cluster, and this node's part in it.
 void add_cluster(Settings& settings, Config& config);
 
-/// Runs a step, and keeps what it throws.
+/// Runs a step and keeps its exception.
 using Attempt = std::function<void(const std::function<void()>& step)>;
-/// Derives what follows from other settings, and checks whether they fit together, in steps that
-/// throw ConfigError.
+/// Derives values that follow from other settings, and checks that settings fit together, in steps
+/// that throw ConfigError.
 void complete(Config& config, const Attempt& attempt);
 
 // Some of these steps:
 
 void complete_events(Config& config);
 void check_events(const Config& config);
-/// Reads the password's file, too.
+/// Also reads the password's file.
 void complete_cluster(Config& config);
 
 }  // namespace pulsegate

@@ -14,8 +14,8 @@ std::string sample_file(const Settings& settings);
 /// A page of Markdown with all settings: server/docs/settings.md.
 std::string settings_page(const Settings& settings);
 
-/// The settings in force, as a settings file. A comment says where each was stated; what nobody has
-/// stated is a comment too, with its default.
+/// The settings in force, as a settings file. A comment says where each was stated. Settings that
+/// were not stated are comments with their defaults.
 std::string settings_in_force(const Settings& settings);
 
 }  // namespace pulsegate

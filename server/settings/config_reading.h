@@ -9,31 +9,31 @@
 
 namespace pulsegate {
 
-/// The settings of a process, read from the command line, the environment and the settings file,
-/// each of which beats those behind it; and where each of them was stated.
+/// The settings of a process, and where each was stated. The command line has precedence over the
+/// environment, and the environment over the settings file.
 class ConfigReading {
 public:
-    /// Throws UsageRequested, and ConfigError if the command line can't be taken apart; all other
-    /// faults are kept.
+    /// Throws UsageRequested, and ConfigError if the command line can't be parsed. Keeps all other
+    /// faults.
     ConfigReading(int argc, const char* const* argv, const char* const* environment);
-    /// What is in force after a reload: what `fresh` states of live settings, and what `in_force`
-    /// states of those that need a restart.
+    /// The settings in force after a reload: the live settings of `fresh`, and those of `in_force`
+    /// that need a restart.
     ConfigReading(const ConfigReading& in_force, const ConfigReading& fresh);
     ConfigReading(const ConfigReading&) = delete;
     ConfigReading& operator=(const ConfigReading&) = delete;
 
     const Config& config() const { return config_; }
     const Settings& settings() const { return settings_; }
-    bool is_check() const { return is_check_; }            ///< by --check
-    bool prints_config() const { return prints_config_; }  ///< by --print-config
-    /// Each names its place, the setting and the remedy. In the order of the file's lines.
+    bool is_check() const { return is_check_; }            ///< --check was given
+    bool prints_config() const { return prints_config_; }  ///< --print-config was given
+    /// Each fault names its place, the setting and the remedy. In the order of the file's lines.
     std::vector<std::string> faults() const;
 
-    /// A message that begins with the name of its setting, with the place before it where the
-    /// setting was stated.
+    /// Puts before a message the place where its setting was stated. The message begins with the
+    /// setting's name.
     std::string located(const std::string& message) const;
 
-    /// Is the message about a setting with a wrong value? Then it says nothing new.
+    /// True if the message is about a setting that already has a fault, so it says nothing new.
     bool follows(const std::string& message) const;
 
 private:
@@ -53,7 +53,7 @@ private:
     bool is_check_ = false;
     bool prints_config_ = false;
     std::vector<Found> found_{};
-    std::set<const Setting*> wrong_{};  ///< what follows from these is not told as well
+    std::set<const Setting*> wrong_{};  ///< faults that follow from these are not reported
 };
 
 }  // namespace pulsegate

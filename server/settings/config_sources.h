@@ -9,13 +9,13 @@
 
 namespace pulsegate {
 
-/// What one source states: the texts of each setting that it names.
+/// The settings of one source: the texts of each setting that it names.
 using Statements = std::map<std::string, std::vector<StatedValue>, std::less<>>;
 
-/// Something is wrong there.
+/// Reports a fault at this place.
 using SettingFault = std::function<void(const SettingOrigin& origin, const std::string& what)>;
 
-/// What the command line says, besides settings.
+/// The contents of the command line besides settings.
 struct CommandLine {
     Statements settings{};
     std::string config_file{};  ///< "": none
@@ -23,23 +23,22 @@ struct CommandLine {
     bool print_config = false;  ///< --print-config
 };
 
-/// Throws UsageRequested for `--help` and the like, and ConfigError if the line can't be taken
-/// apart.
+/// Throws UsageRequested for `--help` and the like, and ConfigError if the line can't be parsed.
 CommandLine read_command_line(const Settings& settings, int argc, const char* const* argv,
                               const SettingFault& fault);
 
 Statements read_config_file(const Settings& settings, const std::string& path,
                             const SettingFault& fault);
 
-/// The variables PULSEGATE_...; `environment` ends with a null pointer, or is one. The file that
-/// PULSEGATE_CONFIG names is put into `config_file`.
+/// Reads the variables PULSEGATE_...; `environment` ends with a null pointer, or is null. Sets
+/// `config_file` to the value of PULSEGATE_CONFIG.
 Statements read_environment(const Settings& settings, const char* const* environment,
                             std::string& config_file, const SettingFault& fault);
 
 /// `PULSEGATE_IDLE_TIMEOUT`
 std::string variable_of(const std::string& setting);
 
-/// `; did you mean idle-timeout?`, or what else helps.
+/// `; did you mean idle-timeout?`, or another hint.
 std::string remedy_for_unknown(const Settings& settings, const std::string& name,
                                const std::function<std::string(const std::string&)>& as_written);
 

@@ -9,8 +9,8 @@
 
 namespace pulsegate {
 
-// The values of settings, from the texts of the command line and the file. All of these throw
-// ConfigError, which names the setting and says what could be written instead.
+// Parse values of settings from the texts of the command line and the file. All of them throw
+// ConfigError, which names the setting and shows valid values.
 
 /// `500ms`, `30s`, `5m`, `24h`, `7d`
 Millis parse_duration(const std::string& name, const std::string& text, Millis least, Millis most);
@@ -34,11 +34,11 @@ std::string parse_origin(const std::string& text);
 /// `presence,login`
 EventKinds parse_event_kinds(const std::string& name, const std::string& text);
 
-/// The URL of the auth hook or the webhook. It is put into HTTP requests as it is, so it must be
+/// The URL of the auth hook or the webhook. HTTP requests contain it as it is, so it must be
 /// encoded already.
 HttpUrl parse_hook_url(const std::string& name, const std::string& text);
 
-/// Are rooms for members only?
+/// True if rooms are for members only.
 bool parse_rooms(const std::string& name, const std::string& text);
 bool parse_presence_for(const std::string& name, const std::string& text);
 

@@ -8,14 +8,14 @@
 
 namespace pulsegate {
 
-/// Knows when the certificates end that the gateway shows, and warns of it in the log, two weeks
-/// before. Any thread may call it.
+/// Knows when the gateway's certificates expire, and logs a warning two weeks before. Any thread
+/// may call it.
 class CertificateWatch {
 public:
-    /// The certificates from now on. Warns at once.
+    /// Sets the certificates. Warns at once.
     void use(std::vector<CertificateEnd> ends);
 
-    /// Warns, but once a day. Call it now and then.
+    /// Warns at most once a day. Call it now and then.
     void warn_daily();
 
     std::vector<CertificateEnd> ends() const;

@@ -7,9 +7,9 @@
 
 namespace pulsegate {
 
-/// What a start would find wrong with the files, folders and addresses that the settings name; each
-/// message begins with its setting, and ends with the remedy. Neither binds nor writes anything:
-/// ports that are taken, and what is stored, are not looked at.
+/// The faults that a start would find in the files, folders and addresses that the settings name.
+/// Each message begins with its setting and ends with the remedy. It neither binds nor writes
+/// anything, so it does not notice ports in use or faults of the stored data.
 std::vector<std::string> check_start(const Config& config);
 
 }  // namespace pulsegate

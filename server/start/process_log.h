@@ -8,12 +8,12 @@
 
 namespace pulsegate {
 
-/// Past the log. If the reader of standard error is blocked, nothing is said: it would hold up the
-/// exit for good.
+/// Writes past the log. If the reader of standard error is blocked, it writes nothing, because it
+/// would delay the exit for ever.
 void say_at_once(const std::string& text);
 
-/// The log of the process, as long as this object lives: to standard error, since standard output
-/// belongs to `--events -`.
+/// The log of the process, as long as this object lives. It goes to standard error, because
+/// standard output is for `--events -`.
 class ProcessLog {
 public:
     ProcessLog(spdlog::level::level_enum level, LogFormat format);

@@ -12,25 +12,27 @@
 
 namespace pulsegate {
 
-/// A node of the cluster that the settings name.
+/// The options for a node of the cluster in the settings.
 Membership::Options membership_options(const Config& config);
 
-/// A node that waits until it owns the data of its cluster. Meanwhile no client is let in; the
-/// admin listeners answer probes and what the cluster does. Used from the main thread only.
+/// A node that waits until it owns the data of its cluster. Meanwhile no client can log in; the
+/// admin listeners answer probes and report the state of the cluster. Used from the main thread
+/// only.
 class Standby {
 public:
     /// `cluster` must outlive it.
     Standby(Membership& cluster, const Config& config, AskReload ask_reload)
         : cluster_(cluster), config_(config), ask_reload_(std::move(ask_reload)) {}
 
-    /// False when `give_up` says so, which is asked some times a second. Throws ConfigError.
+    /// Returns false when `give_up`, which it calls several times a second, returns true. Throws
+    /// ConfigError.
     bool await_ownership(const std::function<bool()>& give_up);
 
-    /// Puts the live settings to use; see ConfigReload::Apply. It checks all that the settings
-    /// name, since it is to serve by them.
+    /// Applies the live settings; see ConfigReload::Apply. It checks all files that the settings
+    /// name, because it may have to serve with them.
     std::vector<std::string> reload(const Config& config);
 
-    /// Answers nobody any more, and asks for no reload.
+    /// Answers no more requests, and asks for no reload.
     void stop() {
         if (admin_) admin_->stop();
     }

@@ -9,9 +9,9 @@
 
 namespace pulsegate {
 
-// One live client, as plain data: what the process that ends in an upgrade tells the one that goes
-// on. Times are durations, or dates by the wall clock, for each process has its own monotonic
-// clock. All that is not stated is zero or empty.
+// One live client as plain data, which the old process passes to the new one in an upgrade. Times
+// are durations, or dates by the wall clock, because each process has its own monotonic clock.
+// Values that are not stated are zero or empty.
 
 /// A message with its body.
 struct MessageRecord {
@@ -37,14 +37,14 @@ struct DeliveryRecord {
     bool retain = false;
     bool is_from_inbox = false;          ///< of its user
     bool is_released = false;            ///< PUBREL was sent, PUBCOMP is awaited
-    bool waits = false;                  ///< it is to be sent again, which it was not yet
-    bool perhaps_sent = false;           ///< before a crash; of one in the queue
-    std::uint32_t owner = 0;             ///< that has it in the store; 0: none
-    std::optional<std::uint32_t> age{};  ///< ms since it was sent, if that is known
+    bool waits = false;                  ///< must be sent again, but was not yet
+    bool perhaps_sent = false;           ///< before a crash; for a message in the queue
+    std::uint32_t owner = 0;             ///< owner of its copy in the store; 0: none
+    std::optional<std::uint32_t> age{};  ///< ms since it was sent, if known
     std::uint64_t stamp = 0;
     std::vector<std::uint32_t> identifiers{};
     std::string share{};                     ///< `$share/group/filter`; "": none
-    std::optional<MessageRecord> message{};  ///< nothing: the store has it, or it is released
+    std::optional<MessageRecord> message{};  ///< nothing: it is in the store, or was released
 
     bool operator==(const DeliveryRecord&) const = default;
 };
@@ -57,7 +57,7 @@ struct SubscriptionRecord {
     bool operator==(const SubscriptionRecord&) const = default;
 };
 
-/// What came with a login.
+/// The results of a login.
 struct AuthorizationRecord {
     bool has_rules = false;
     std::vector<std::string> rules{};  ///< each as a line of a rules file
@@ -83,7 +83,7 @@ struct AliasRecord {
     bool operator==(const AliasRecord&) const = default;
 };
 
-/// Retained messages, or presence, that the client is still to be sent.
+/// Retained messages, or presence, that must still be sent to the client.
 struct ReplayRecord {
     struct Request {
         std::string filter{};
@@ -99,7 +99,7 @@ struct ReplayRecord {
     bool retained_done = false;
     std::string after{};
     std::uint32_t shard = 0;
-    std::uint32_t shards = 0;  ///< how many there are
+    std::uint32_t shards = 0;  ///< number of shards
     std::uint64_t position = 0;
 
     bool operator==(const ReplayRecord&) const = default;
@@ -109,7 +109,7 @@ struct SessionRecord {
     std::string user{};
     std::string client{};
     std::int64_t since = 0;  ///< Unix time of its login, in ms
-    bool is_stored = false;  ///< the store has its subscriptions and its queue
+    bool is_stored = false;  ///< its subscriptions and queue are in the store
     std::uint32_t expiry = 0;
     std::uint8_t version = 0;  ///< of MQTT
     std::uint32_t max_packet_size = 0;
@@ -118,18 +118,18 @@ struct SessionRecord {
     bool takes_reasons = false;
     std::uint16_t last_packet_id = 0;
     std::uint8_t ack_time = 0;
-    std::uint64_t password_line = 0;  ///< a fingerprint of it; 0: none
+    std::uint64_t password_line = 0;  ///< fingerprint of the line; 0: none
     std::optional<AuthorizationRecord> authorization{};
     std::optional<WillRecord> will{};
     bool has_aliases = false;
-    std::uint16_t most_aliases = 0;  ///< that it takes
+    std::uint16_t most_aliases = 0;  ///< topic aliases that the client accepts
     std::vector<AliasRecord> aliases_in{};
     std::vector<AliasRecord> aliases_out{};
     std::vector<SubscriptionRecord> subscriptions{};
     std::vector<DeliveryRecord> in_flight{};  ///< in the order of sending
     std::vector<DeliveryRecord> queue{};
-    std::vector<std::uint16_t> unreleased{};  ///< of QoS 2 from the client
-    std::vector<std::uint16_t> released{};    ///< the last ones, the oldest first
+    std::vector<std::uint16_t> unreleased{};  ///< QoS 2 packet ids from the client
+    std::vector<std::uint16_t> released{};    ///< the latest released ones, the oldest first
     std::optional<ReplayRecord> replay{};
     bool was_member = false;  ///< of a shared subscription
 
@@ -137,7 +137,7 @@ struct SessionRecord {
 };
 
 struct WebSocketRecord {
-    std::uint64_t left = 0;  ///< of the payload of the frame that has begun
+    std::uint64_t left = 0;  ///< bytes left of the present frame's payload
     std::uint32_t mask = 0;
     std::uint8_t empty_frames = 0;
     bool is_inside_message = false;
@@ -146,16 +146,16 @@ struct WebSocketRecord {
     bool operator==(const WebSocketRecord&) const = default;
 };
 
-/// TLS 1.3 after its handshake.
+/// The state of TLS 1.3 after its handshake.
 struct TlsRecord {
     std::uint8_t suite = 0;
     std::uint16_t most_content = 0;
-    std::uint8_t message_size = 0;  ///< of the beginning of a KeyUpdate
+    std::uint8_t message_size = 0;  ///< bytes of an incomplete KeyUpdate
     std::uint8_t without_data = 0;
     std::uint8_t warnings = 0;
     bool answers_update = false;
     std::string unopened{};    ///< records, or the beginning of one
-    std::uint32_t sealed = 0;  ///< bytes of what is to be sent that are sealed
+    std::uint32_t sealed = 0;  ///< bytes to be sent that are sealed already
     std::uint64_t client_number = 0;
     std::uint64_t server_number = 0;
     SecretBytes client_secret{};
@@ -171,13 +171,13 @@ struct ConnectionRecord {
     bool is_proxied = false;
     std::uint8_t version = 0;  ///< of MQTT
     std::int64_t silence = 0;  ///< ms since its last packet
-    std::uint32_t limit = 0;   ///< of silence
+    std::uint32_t limit = 0;   ///< limit of silence
     std::uint32_t largest_packet = 0;
-    std::int64_t owed = 0;  ///< ns until its packets so far have had their time
+    std::int64_t owed = 0;  ///< ns until the time of its packets so far is over
     bool is_parked = false;
     bool is_slowed = false;
     bool notify_drained = false;
-    std::string unfinished{};  ///< MQTT that was read and not handled
+    std::string unfinished{};  ///< MQTT that was read but not handled
     std::string unsent{};
     std::optional<WebSocketRecord> websocket{};
     std::optional<TlsRecord> tls{};

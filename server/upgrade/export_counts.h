@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-/// How many connections another process can have, and how many not, by the reason.
+/// The number of connections that another process can take, and of others by the reason.
 struct ExportCounts {
     std::uint64_t moved = 0;
     std::map<std::string, std::uint64_t> left{};

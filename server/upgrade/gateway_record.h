@@ -10,22 +10,22 @@
 
 namespace pulsegate {
 
-// What a gateway has in memory only, besides its clients: for the process that goes on in an
-// upgrade. As in client_record.h, times are durations, and all that is not stated is zero or empty.
-// Users and clients stand as fingerprints, whose key is in the store that both processes use.
+// A gateway's data that is only in memory, besides its clients, for the new process in an upgrade.
+// As in client_record.h, times are durations, and values that are not stated are zero or empty.
+// Users and clients are fingerprints, whose key is in the store that both processes use.
 
 struct BanRecord {
     std::string address{};
     std::string user{};  ///< if it is not an address
     std::string client{};
     bool is_ordered = false;             ///< by the administrator
-    std::optional<std::int64_t> left{};  ///< ms until it ends; nothing: it is for good
+    std::optional<std::int64_t> left{};  ///< ms until it ends; nothing: permanent
     std::string reason{};
 
     bool operator==(const BanRecord&) const = default;
 };
 
-/// How often something happened lately, by keys: see RecentCounts.
+/// Recent counts by key, see RecentCounts.
 struct CountsRecord {
     struct Counted {
         std::string address{};
@@ -42,7 +42,7 @@ struct CountsRecord {
     bool operator==(const CountsRecord&) const = default;
 };
 
-/// What one shard has counted of its clients.
+/// One shard's counts of its clients.
 struct ClientCountsRecord {
     CountsRecord flaps{};
     CountsRecord takeovers{};
@@ -64,13 +64,13 @@ struct GatewayRecord {
     CountsRecord different_guesses{};
     CountsRecord failures{};
     std::vector<ClientCountsRecord> shards{};
-    std::int64_t login_wait = 0;  ///< ns that the pace of logins is ahead of the time
+    std::int64_t login_wait = 0;  ///< ns that the logins are ahead of the time, see LoginRate
     std::optional<TicketKeysRecord> ticket_keys{};
 
     bool operator==(const GatewayRecord&) const = default;
 };
 
-/// Some events of the history of one shard's users, in their order.
+/// A part of the history of one shard's users, in order.
 struct HistoryRecord {
     struct Event {
         std::uint64_t user = 0;
@@ -98,11 +98,12 @@ struct HistoryRecord {
     bool operator==(const HistoryRecord&) const = default;
 };
 
-/// As bytes, like a client's record. That of a gateway holds secrets: who has it wipes it.
+/// Encodes a record as bytes, like a client's. A gateway's record contains secrets, so wipe it
+/// after use.
 std::string encode(const GatewayRecord& record);
 std::string encode(const HistoryRecord& record);
 
-/// Nothing: the bytes are damaged, or of a version that says what this one does not understand.
+/// Nothing if the bytes are damaged, or come from a version with fields that this one can't ignore.
 std::optional<GatewayRecord> decode_gateway(std::string_view bytes);
 std::optional<HistoryRecord> decode_history(std::string_view bytes);
 

@@ -14,8 +14,8 @@
 
 namespace pulsegate {
 
-// Records as bytes. Each field has a tag and a length; numbers have as few bytes as they take, the
-// lowest first. A record names its fields once, for those who write and those who read:
+// Records as bytes. Each field has a tag and a length. Numbers take as few bytes as possible, the
+// lowest first. A record names its fields once, for writing and reading:
 //
 //     template <class Fields, RecordOf<AliasRecord> Record>
 //     void visit_fields(Record& record, Fields& field) {
@@ -25,7 +25,7 @@ namespace pulsegate {
 //
 // A tag is never used again.
 
-/// A field with this tag may be passed over.
+/// A reader that does not know a field with this tag may skip it.
 inline constexpr std::uint8_t optional_tag = 0x80;
 
 template <class Record, class Wanted>
@@ -83,7 +83,7 @@ private:
         out_ += text;
         end_field(begin);
     }
-    /// Where the memory does not have to be moved behind it, which would leave a copy.
+    /// Only where the memory need not be moved afterwards, which would leave a copy.
     void write(std::uint8_t tag, const SecretBytes& secret) {
         const auto begin = begin_field(tag);
         out_ += secret.view();
@@ -132,7 +132,7 @@ public:
         return found == fields_.end() ? std::string_view() : found->bytes;
     }
 
-    /// Are all fields understood, or may be passed over?
+    /// True if all fields are known, or may be skipped.
     bool good() const {
         return good_ && std::ranges::all_of(fields_, [](const Field& each) {
                    return each.is_read || (each.tag & optional_tag) != 0;
@@ -187,8 +187,8 @@ private:
 };
 
 void append_checksum(std::string& out);
-/// What is between the beginning, which says of what kind the record is, and the checksum; nothing:
-/// they are damaged, or of another kind.
+/// The bytes between the beginning, which names the kind of record, and the checksum. Nothing if
+/// they are damaged or of another kind.
 std::optional<std::string_view> fields_of(std::string_view beginning, std::string_view bytes);
 
 template <class Record>

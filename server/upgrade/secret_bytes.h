@@ -8,7 +8,7 @@
 
 namespace pulsegate {
 
-/// Bytes that are wiped when they are needed no more.
+/// Bytes that are wiped when they are destroyed.
 class SecretBytes {
 public:
     SecretBytes() = default;
@@ -29,7 +29,7 @@ private:
     std::string bytes_;
 };
 
-/// Wipes bytes of somebody else when it ends, however that comes about.
+/// Wipes bytes that it does not own when it is destroyed.
 class WipedAtEnd {
 public:
     explicit WipedAtEnd(std::string& bytes) : bytes_(bytes) {}

@@ -15,15 +15,15 @@ namespace pulsegate {
 /// The exit status of `pulsegate ctl`.
 enum CtlStatus : int {
     ctl_done = 0,
-    ctl_refused = 1,  ///< the gateway says no, or is not well
+    ctl_refused = 1,  ///< the gateway refuses, or is not well
     ctl_usage = 2,    ///< the command line is wrong
     ctl_away = 3,     ///< there is no gateway
 };
 
-/// What the commands of `pulsegate ctl` share: the gateway, and how they print.
+/// The parts that the commands of `pulsegate ctl` share: the gateway, and how they print.
 class Ctl {
 public:
-    /// What the command line asks for; it is called when all of that is read.
+    /// The chosen command. It is called when the whole command line is read.
     std::function<int()> run;
 
     // Options of all commands.
@@ -32,7 +32,7 @@ public:
 
     GatewayClient client() const { return GatewayClient(place); }
 
-    /// Asks the gateway, and prints the answer with `print`, or as it is with --json. A refusal
+    /// Asks the gateway, and prints the answer with `print`, or unchanged with --json. A refusal
     /// goes to standard error.
     int ask(GatewayClient::Verb verb, const std::string& target, const std::string& body,
             const std::function<void(const boost::json::value&)>& print) const;
@@ -47,7 +47,7 @@ std::string api_target(
     std::string path,
     std::initializer_list<std::pair<std::string_view, std::optional<std::string>>> parameters);
 
-// Each adds its commands to the command line.
+// Each function adds its commands to the command line.
 
 /// status, top, check.
 void add_observing(CLI::App& app, Ctl& ctl);

@@ -9,14 +9,14 @@
 
 namespace pulsegate {
 
-/// Where a gateway's HTTP API is.
+/// The address of a gateway's HTTP API.
 struct GatewayPlace {
     std::string socket{};  ///< path of its Unix socket; "": the URL
     std::string url{};     ///< http or https://HOST:PORT
     std::string token{};
     std::string ca_file{};  ///< PEM; "": the system's CAs
 
-    /// How messages name it.
+    /// Its name in messages.
     std::string text() const { return socket.empty() ? url : socket; }
 };
 
@@ -25,7 +25,8 @@ class GatewayAway : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Asks the HTTP API of a running gateway, a connection for each request. It blocks its thread.
+/// A client of a running gateway's HTTP API, with one connection for each request. It blocks its
+/// thread.
 class GatewayClient {
 public:
     using Verb = boost::beast::http::verb;
@@ -39,15 +40,15 @@ public:
         bool ok() const { return status / 100 == 2; }
         /// Throws GatewayAway if it is not JSON.
         boost::json::value json() const;
-        /// Why the gateway does not do it.
+        /// The reason of a refusal.
         std::string refusal() const;
     };
 
     /// `body` is JSON, or "". Throws GatewayAway.
     Answer ask(Verb verb, std::string_view target, std::string_view body = {}) const;
 
-    /// Calls `line` for each line of an answer without end, until it ends or `line` returns false.
-    /// Throws GatewayAway. Returns the answer if it is no success.
+    /// Calls `line` for each line of an endless answer, until the connection ends or `line` returns
+    /// false. Returns the answer if it is an error. Throws GatewayAway.
     Answer follow(std::string_view target, const std::function<bool(std::string_view)>& line) const;
 
     const GatewayPlace& place() const { return place_; }

@@ -23,7 +23,7 @@ std::string plain_text(const boost::json::value& value);
 
 /// The member of an object, by a path such as "clients.connected"; null if there is none.
 const boost::json::value& member_at(const boost::json::value& object, std::string_view path);
-/// It would refer into what ends with the statement.
+/// Deleted, because the result would refer into a temporary.
 const boost::json::value& member_at(boost::json::value&& object, std::string_view path) = delete;
 std::int64_t number_at(const boost::json::value& object, std::string_view path);
 
