@@ -124,7 +124,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                message);
 }
 
-// -- what this shard has left to itself --
+// -- turns of this shard's own --
 
 void Broker::receive(OwnTurn& turn, Millis now) {
     thread_.assert_here();

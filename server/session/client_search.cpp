@@ -19,7 +19,7 @@ bool is_same(const PresencePosition& a, const PresencePosition& b) {
     return a.version == b.version && a.user == b.user;
 }
 
-/// The earliest of some sessions, of which there may be very many.
+/// Collects the earliest of possibly very many sessions.
 class EarliestSessions {
 public:
     explicit EarliestSessions(std::size_t most) : most_(most) {}
@@ -39,7 +39,7 @@ public:
         std::ranges::sort_heap(sessions_, {}, id_of);
         return sessions_;
     }
-    /// Are there more than these?
+    /// True if there are more than these.
     bool is_full() const { return is_full_; }
 
 private:
@@ -80,7 +80,7 @@ ClientsFound ClientSearch::some_of(User& user, SessionId after) {
     return std::move(found_);
 }
 
-/// False if some of the user's clients are left.
+/// Returns false if some of the user's clients are left.
 bool ClientSearch::visit(PresenceEntry& entry) {
     if (entry.is_dormant) {
         add_dormant(entry);

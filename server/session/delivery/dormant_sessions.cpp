@@ -110,7 +110,7 @@ bool DormantSessions::may_pack(const Session& session, Tick now) const {
     return !rooms_.has_rooms(session.user.name) && is_in_store(session);
 }
 
-/// The bodies of its messages, too.
+/// True if the store has the session, with the bodies of its messages.
 bool DormantSessions::is_in_store(const Session& session) const {
     const Outbox* const outbox = session.state.exchanges().outbox();
     const auto is_safe = [&](const QueuedMessage& each) {
@@ -123,7 +123,7 @@ bool DormantSessions::is_in_store(const Session& session) const {
 void DormantSessions::pack(Session& session) {
     const std::unique_ptr<User> user(&session.user);
     DormantRecord& record = *pulsegate::pack(session);
-    enter(record);  // before the filter is forgotten: other shards must never miss it
+    enter(record);  // before the filter is removed, so that other shards never miss it
     session.state.unsubscribe_all(router_);
     sessions_.replace(session, record);
     presence_.replace(*user, record);

@@ -16,8 +16,8 @@ namespace json = boost::json;
 
 namespace {
 
-/// Of one sender's messages to inboxes within a minute, and of those to rooms: each is a few
-/// hundred bytes on disk, and maybe a push notification.
+/// The most events a minute for one sender's messages to inboxes, and as many for rooms. Each takes
+/// a few hundred bytes on disk, and may cause a push notification.
 constexpr unsigned most_waiting_a_minute = 600;
 /// A longer payload is not text for a notification.
 constexpr std::size_t longest_told_payload = 4096;
@@ -83,8 +83,8 @@ void EventRecorder::refused(std::string_view peer, const Connect& connect, Reaso
     add(EventKind::login_refused, json::serialize(event));
 }
 
-/// A message to a room may have very many receivers. Their events don't count against what its
-/// sender may cause by messages to friends. 0: the gateway's own may cause any number.
+/// A message to a room may have very many receivers. Their events don't count against the sender's
+/// limit for messages to friends. 0: the gateway's own messages may cause any number.
 std::uint64_t EventRecorder::causer_of(const Message& message) {
     const bool is_for_room = room_of(message.topic).has_value();
     return message.sender ^ std::uint64_t{is_for_room};

@@ -39,14 +39,14 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
                     "message to {} delivered, but not retained: retain-available is off",
                     in_quotes(message.topic));
     const bool is_acknowledged = message.qos != QoS::at_most_once;
-    // Of a room's the stamp says who has it, stored or not.
+    // A room's message needs a stamp, stored or not: it tells who has the message.
     const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
     if (retained || needs_stamp) message.stamp = next_stamp();
     if (retained) {
         message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
-    // Else it is in nobody's account: it is retained nowhere, and waits in no queue.
+    // Otherwise it counts in no account, because it is neither retained nor queued.
     if (publisher && (retained || is_acknowledged))
         message.sender = fingerprint(publisher->user.name);
     if (retained) judge_retained(message, now);
@@ -60,7 +60,7 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
     return !shared->not_kept;
 }
 
-/// The publisher's shard does it for all.
+/// The publisher's shard does this for all shards.
 void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now) {
     const bool is_deletion = message->payload.empty() || message->not_kept;
     Operation operation = DropRetained{message->stamp, message->topic};
@@ -77,7 +77,7 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
         journal_.add_lazily(std::move(operation));
 }
 
-/// Whether there is room to retain the message.
+/// True if there is room to retain the message.
 void FanOut::judge_retained(Message& message, Millis now) {
     const bool grows =
         !message.payload.empty() && message.cost() > retained_.cost_of(message.topic);
@@ -98,7 +98,7 @@ void FanOut::judge_retained(Message& message, Millis now) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
-    ++work_;  // a message is work even if it interests nobody, or senders could keep us here
+    ++work_;  // a message is work even without subscribers, or senders could keep us here
     const Interest::Topic topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;
@@ -109,7 +109,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
     host_.forward(message, topic, inbox, receipt);
 }
 
-/// As `ShardLinks::forward` asks of the others.
+/// True if the message is for this shard; `ShardLinks::forward` asks this of the others.
 bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
     return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
 }
@@ -127,7 +127,7 @@ void FanOut::receive(const MessageRef& message, PartSource parts, Millis now) {
             std::move(parts), now);
 }
 
-/// Delivers to the first recipients at once, and leaves the others to later turns.
+/// Delivers to the first recipients at once, and to the others in later turns.
 void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                      const std::optional<std::string>& owner, PartSource parts, Millis now) {
     PublishEncoder encoder = sender_.encoder(*message, now);
@@ -136,11 +136,11 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
     const auto visit = [&](const Recipient& recipient) {
-        // QoS 0 is for those who are connected now, not for those who come meanwhile; but
+        // QoS 0 is for clients that are connected now, not for those that come meanwhile; but
         // watchers of presence are told of it then.
         const bool is_away = !recipient.session->link && message->presence_version == 0;
         if (is_away && recipient.qos == QoS::at_most_once) return;
-        // A device that comes meanwhile must find in the inbox all that was sent before.
+        // A device that comes meanwhile must find all earlier messages in the inbox.
         if (room == 0 && !recipient.session->is_inbox()) return later.push_back(recipient);
         if (room > 0) --room;
         deliver(recipient, delivery, encoder, parts, now);
@@ -203,14 +203,14 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     parts.count(fate);
 }
 
-/// Calls `visit(const Recipient&)` once for each session that is to get the message now, or in its
-/// own queue.
+/// Calls `visit(const Recipient&)` once for each session that gets the message now or in its own
+/// queue.
 template <class Visit>
 FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText& topic,
                                        const Session* publisher,
                                        const std::optional<std::string>& owner,
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
-    // QoS 0 is not for those who are away, see `fan_out`.
+    // QoS 0 is not for clients that are away, see `fan_out`.
     const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
     if (is_kept) dormant_.wake_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
@@ -255,8 +255,9 @@ FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stam
     return {.has_room = place.has_room};
 }
 
-/// The user's sessions that don't get the message by a subscription of their own. Returns how many
-/// are away and get it from the log of the room: but not what was under way when they went.
+/// Visits the user's sessions that don't get the message by a subscription of their own. Returns
+/// how many are away and get it from the room's log; that excludes messages under way when they
+/// left.
 template <class Visit>
 std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Message& message,
                                     const Session* except, Visit& visit) {
@@ -283,8 +284,8 @@ void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, Pa
     for (; behind > 0; --behind) parts.count(fate);
 }
 
-/// Backends are told of messages that wait for a user without a connected device. Returns the
-/// last member of a room that was looked at; nothing: it is done.
+/// Tells backends of messages that wait for users without a connected device. Returns the last
+/// member of the room that it looked at; nothing if it is done.
 std::optional<std::string> FanOut::tell_of_away(const Message& message,
                                                 const std::optional<std::string>& owner,
                                                 const Rooms::Audience& audience, PartSource& parts,
@@ -321,19 +322,19 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
     return std::nullopt;
 }
 
-/// What has expired does not wait.
+/// Expired messages do not wait.
 void FanOut::drop_expired(User& user, Millis now) {
     for (Device& device : user.devices)
         sender_.queues().drop_expired(static_cast<Session&>(device), now);
 }
 
-/// The user's home does it for all shards.
+/// The user's home shard does this for all shards.
 void FanOut::tell_if_away(const Message& message, const std::string& owner, PartSource& parts,
                           Millis now) {
     User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->here > 0 || user->devices.empty()) return;
     drop_expired(*user, now);
-    std::size_t waiting = 1;  // this one may be among those that are delivered in a later turn
+    std::size_t waiting = 1;  // this message may be delivered in a later turn
     for (const Device& device : user->devices) {
         ++work_;
         const auto& session = static_cast<const Session&>(device);
@@ -342,7 +343,7 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Part
     events_.message_waiting(message, owner, waiting, parts.part(), now);
 }
 
-/// The user whose inbox the topic is; nothing for other topics, or if `inbox` is off.
+/// The user, if the topic is a user's inbox; nothing for other topics, or if `inbox` is off.
 std::optional<std::string> FanOut::inbox_owner(std::string_view topic) const {
     return settings_.inbox ? inbox_user(topic) : std::nullopt;
 }

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 namespace {
 
-/// To look whether something in an inbox has expired is quickly done.
+/// A look whether anything in an inbox has expired takes little time.
 constexpr std::size_t looks_of_a_work = 4;
 
 Session& session_of(Device& device) { return static_cast<Session&>(device); }
@@ -32,7 +32,7 @@ Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender
     sender_.queues().totals().inbox_senders = &senders_;
 }
 
-/// The queues tell of their messages when they end, and the sessions outlive this.
+/// Queues report their messages when they are destroyed, and the sessions outlive this object.
 Inboxes::~Inboxes() {
     for (const auto& [outbox, inbox] : inboxes_) inbox->state.exchanges().clear();
 }
@@ -88,10 +88,10 @@ void Inboxes::refuse(std::string_view name, Limit limit) {
                 LoggedUser{name}, limit_names[static_cast<std::size_t>(limit)]);
 }
 
-/// Counts one more inbox, or says which limit forbids it.
+/// Counts one more inbox, or returns the limit that forbids it.
 std::optional<Limit> Inboxes::open_one(std::string_view name, InboxSenders::Sender sender,
                                        Millis now) {
-    if (name.size() > longest_name) return Limit::max_inboxes;  // of a message of before
+    if (name.size() > longest_name) return Limit::max_inboxes;  // for a message from before
     const bool grows = may_grow(sender);
     if (grows && accounts_.open(settings_.max_inboxes)) return std::nullopt;
     const Limit limit = grows ? Limit::max_inboxes : Limit::memory_budget;
@@ -102,14 +102,14 @@ std::optional<Limit> Inboxes::open_one(std::string_view name, InboxSenders::Send
     return limit;
 }
 
-/// While memory is scarce, inboxes don't become more, but for those who have none.
+/// While memory is scarce, only users without an inbox get one.
 bool Inboxes::may_grow(InboxSenders::Sender sender) const {
     const auto memory = host_.memory();
     return memory == MemoryState::plenty ||
            (memory == MemoryState::scarce && !senders_.has_any(sender));
 }
 
-/// Users with many inboxes give way to users with few. No inbox of a user with a device ends.
+/// Ends an inbox of a user with many, for a user with few; but no inbox of a user with a device.
 bool Inboxes::make_place(InboxSenders::Sender sender, Limit limit, Millis now) {
     const auto may_end = [&](const Outbox& outbox) {
         return !inboxes_.find(&outbox)->second->user.has_device();
@@ -144,7 +144,7 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
-/// It is counted already.
+/// The inbox is counted already.
 Session& Inboxes::create(User& user) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
     inbox.state.set_expiry(static_cast<std::uint32_t>(settings_.inbox_expiry / 1000));
@@ -169,8 +169,8 @@ void Inboxes::restore(Session& inbox) {
     enter(inbox);
 }
 
-/// Ends some of those in which everything has expired, once a second. The others end with the
-/// sweep of what has expired, within a minute.
+/// Once a second, ends some inboxes in which everything has expired. The sweep of expired messages
+/// ends the others within a minute.
 void Inboxes::end_expired(Millis now) {
     constexpr std::size_t inboxes_a_turn = 4096;
     if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now) || inboxes_.empty()) return;
@@ -212,7 +212,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
                 messages_a_turn - left, why);
 }
 
-/// What is handed out keeps its place in the store.
+/// Messages that are handed out keep their place in the store.
 void Inboxes::hand_out(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || user.here == 0) return;

@@ -36,7 +36,7 @@ void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis no
         store(user);
 }
 
-/// A user costs some microseconds, more if it is watched.
+/// A user takes some microseconds, more if it is watched.
 bool PresenceAnnouncer::lose_awaited(Millis now) {
     constexpr std::size_t users_a_turn = 256;
     return end_awaited(tick_at(now), users_a_turn, Cause::node_lost, now);
@@ -72,8 +72,8 @@ void PresenceAnnouncer::store(const User& user) {
     if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
 }
 
-/// Its row follows in this turn. Who comes and goes meanwhile is told as online first, unless the
-/// disk is in trouble: then that would be kept for long.
+/// Its row follows in this turn. A user who comes and goes meanwhile is reported as online first,
+/// unless the disk is in trouble, because then the report would be kept for long.
 void PresenceAnnouncer::tell_when_stored(User& user, Millis now) {
     MessageRef online;
     if (!journal_.would_be_refused() && is_watched(user))
@@ -101,7 +101,7 @@ void PresenceAnnouncer::tell(const User& user, Millis now) {
         fan_out_.route(message, nullptr, now);
 }
 
-/// Mostly nobody subscribes to it, and the message is what costs most of a change.
+/// Usually nobody subscribes to it, and the message is the costliest part of a change.
 bool PresenceAnnouncer::is_watched(const User& user) const {
     const std::string name = presence_topic(user.name);
     const Interest::Topic topic(name);

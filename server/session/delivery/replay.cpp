@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
-/// By then a message is overdue to be stored, if it is not acknowledged.
+/// After this time an unacknowledged message is overdue to be stored.
 constexpr Millis until_stored = AckDeadlines::span;
 
 /// The work of a user's presence as JSON, in messages to one client.
@@ -77,7 +77,7 @@ void Replay::fall_behind(Session& session, std::uint64_t version) {
     thread_.assert_here();
     const PresencePosition since{.version = version};
     if (session.replay) {
-        // One such request is enough, anywhere behind the one that is being answered.
+        // One such request is enough, anywhere after the one that is being answered.
         auto& requests = session.replay->requests;
         const auto same =
             std::find_if(requests.begin() + (session.link ? 1 : 0), requests.end(),
@@ -101,7 +101,7 @@ void Replay::add(Session& session, Request request) {
 
 void Replay::begin_request(Session& session) {
     ReplayState& replay = *session.replay;
-    // A client that fell behind lacks presence only.
+    // A client that fell behind misses only presence.
     replay.retained_done = replay.requests.front().filter.empty();
     replay.after.clear();
     begin_presence(replay);
@@ -143,7 +143,7 @@ bool Replay::has_room(const Session& session) const {
     return sender_.keeps_up(session) && !exchanges.unsent() && !exchanges.holds_suback();
 }
 
-/// At once, for until then a crash has all of it sent again.
+/// At once, because a crash before that would send all of it again.
 void Replay::tick(Millis now) {
     if (sent_.empty()) return;
     if (!sender_.store().store_overdue(now)) return;  // the loop may be late
@@ -176,8 +176,8 @@ void Replay::adopt(Session& session, std::unique_ptr<ReplayState> progress, unsi
     wait_until_drained(session);
 }
 
-/// Replaces the request of a client that fell behind, but subscribes to single users only, by
-/// requests for these users.
+/// Replaces the request of a client that fell behind by requests for single users, if it subscribes
+/// to single users only.
 void Replay::expand_request(Session& session) {
     const auto since = session.replay->requests.front().since;
     std::vector<Request> narrow;
@@ -272,8 +272,8 @@ void Replay::query_presence(Session& session) {
     shards_.send(replay.shard, std::move(query));
 }
 
-/// The first request is about one user. Those of the next ones that the same shard can answer are
-/// asked for with it: to wake a shard for each of hundreds of friends costs more than the answers.
+/// The first request is about one user. The next requests for the same shard are asked together
+/// with it, because waking a shard for each of hundreds of friends costs more than the answers.
 std::vector<PresenceQuery::Named> Replay::gather_users(Session& session) {
     ReplayState& replay = *session.replay;
     auto& requests = replay.requests;
@@ -312,7 +312,7 @@ PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
         return message;
     };
     for (const auto& [name, after] : query.users) {
-        if (room == 0) break;  // not at the first: a page moves on
+        if (room == 0) break;  // not before the first: a page must make progress
         MessageRef news;
         presence_.show(name, [&, known = after](const User& user) {
             if (known < user.position()) news = state_of(user);
@@ -360,8 +360,8 @@ void Replay::receive_all(Session& session, const PresencePage& page, Millis now)
     }
 }
 
-/// Sends a presence message: as retained for a new subscription; for a client that fell behind as
-/// its present subscriptions say.
+/// Sends a presence message: as a retained one for a new subscription, or by the present
+/// subscriptions of a client that fell behind.
 void Replay::send_presence(Session& session, const Request& request, const MessageRef& message,
                            Millis now) {
     if (!rooms_.admits(session.user.name, message->topic)) return;
@@ -387,7 +387,7 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
 
 // -- ends --
 
-/// The first `count` of them.
+/// Ends the first `count` requests.
 void Replay::end_requests(Session& session, std::size_t count) {
     auto& requests = session.replay->requests;
     requests.erase(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(count));

@@ -38,7 +38,8 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     // A client that publishes after the SUBACK must find the filter in the Interest of the group's
     // home, even while the GroupMembership still waits in its mailbox.
     const auto table = shards_.interest(group).add(shared_filter(share)->filter);
-    // The group's shard may store a message for this member at once: then the store must know it.
+    // The group's shard may store a message for this member at once, so the store must know the
+    // member.
     if (session.link && group != place_.index) journal_.flush();
     const bool is_awaited = receipt && group != place_.index;
     send(group, GroupMembership{.change = GroupMembership::Change::joins,
@@ -100,7 +101,7 @@ void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& t
         topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, parts, now); });
 }
 
-/// `owner` has the message in the store so far.
+/// Until now `owner` has the message in the store.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
                                  OwnerId owner, PartSource& parts, Millis now) {
     Delivery delivery{.message = message,
@@ -118,7 +119,8 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
     const bool is_stored = delivery.owner != 0;
     if (is_stored && !is_kept && !may_come_again) {
-        // It ends with this member's session or connection, and then nobody may get it (4.8.2).
+        // The message ends with this member's session or connection, and then no other may get it
+        // (4.8.2).
         sender_.store().drop(delivery);
         delivery.owner = 0;
     }
@@ -139,7 +141,7 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     }
 }
 
-/// Of QoS 0 only so many wait.
+/// Limits the QoS 0 messages that wait.
 void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
     constexpr std::size_t most_waiting = 256;
     auto& held = held_[assigned.member];
@@ -148,7 +150,7 @@ void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
     held.push_back({std::move(assigned), is_ready});
 }
 
-/// Sends the member what is stored for it, up to the first that is not.
+/// Sends the member the messages that are stored for it, up to the first that is not.
 void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now) {
     const auto found = held_.find(stored.member);
     auto held = std::move(found->second);
@@ -167,8 +169,9 @@ void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now
     for (GroupDelivery& each : ready) send(home, std::move(each), now);
 }
 
-/// What it has is stored for another member before it ends: that takes some milliseconds, if the
-/// disk is well. If a crash comes first, the next start gives it to the groups.
+/// The member's messages are stored for another member before it ends, which takes some
+/// milliseconds if the disk is well. If a crash comes first, the next start gives them to the
+/// groups.
 void SharedSubscriptions::retire(OwnerId owner, Millis now) {
     journal_.add(RetireOwner{owner});
     retired_.push_back({owner, now});
@@ -182,7 +185,7 @@ void SharedSubscriptions::tick(Millis now) {
     }
 }
 
-/// By the mailbox: members that other shards have restored come before it.
+/// Through the mailbox, because members that other shards have restored come before it.
 void SharedSubscriptions::restore(Delivery delivery) {
     const unsigned group = place_.home_of(*delivery.share);
     shards_.send(group, GroupReturn{std::move(delivery)});

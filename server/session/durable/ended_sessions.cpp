@@ -11,7 +11,7 @@ void EndedSessions::add(std::uint64_t client) {
     latest_[end.client] = end.unit;
 }
 
-/// Mostly nothing is pending, and a login need not pay for a fingerprint.
+/// Usually nothing is pending, and then a login need not compute a fingerprint.
 bool EndedSessions::contains(std::string_view user, std::string_view client) {
     forget_committed();
     return !ends_.empty() && latest_.contains(fingerprint(user, client));

@@ -12,10 +12,10 @@ namespace pulsegate {
 
 namespace {
 
-/// As it was published: another receiver may want to be told.
+/// RETAIN as it was published, because another receiver may need it.
 constexpr std::uint32_t retain_flag = 4;
 
-/// What may be lost does not wait for others beyond this.
+/// Operations that may be lost do not wait for others beyond this.
 constexpr std::size_t most_lazy_bytes = 1024 * 1024;
 
 std::uint32_t flags_of(const Message& message) {
@@ -137,16 +137,16 @@ void Journal::flush() {
     in_turn_ = false;
     const bool is_awaited = !turn_.waiting.parts.empty() || !turn_.waiting.retried_parts.empty();
     if (turn_.operations.empty() && !is_awaited) return;
-    // Out of here first: those that are answered below may add to the next unit.
+    // Take it out first, because answers below may add to the next unit.
     Turn turn = std::exchange(turn_, {});
     if (!is_refused()) {
         bytes_ += turn.waiting.bytes;
         waiting_.push_back(std::move(turn.waiting));
         ++handed_in_;
-        // Or clients might not be read for a second, just because the store waits for more.
+        // Otherwise clients might not be read for a second, only because the store waits for more.
         const bool is_urgent = turn.is_urgent || bytes_ > most_lazy_bytes;
         host_.submit(std::move(turn.operations), is_urgent, generation_);
-    } else {  // behind what was refused, or the order would be lost
+    } else {  // after the refused operations, or the order would be lost
         UnitDone done{true, std::move(turn.operations), {}};
         answer(turn.waiting, done);
         keep(done, refused_.operations.size());
@@ -162,17 +162,18 @@ void Journal::receive(UnitDone& done) {
     if (waiting_.empty()) retrying_ = false;
     refused_.retried_bytes = 0;
     answer(unit, done);
-    // Units are answered in their order, and a retry is alone: what came meanwhile is younger.
+    // Units are answered in order, and a retry is alone, so operations that came meanwhile are
+    // younger.
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
     if (!done.refused && waiting_.empty() && !refused_.operations.empty())
         hand_in_again();  // what came meanwhile
     if (is_committed(last_return_)) last_return_ = 0;
-    // At once: nothing is known to be committed while something later is refused.
+    // At once, because nothing counts as committed while something later is refused.
     while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {
-    // It is not known which operation was left out, so all are told that theirs may have been.
+    // It is unknown which operation was left out, so all are told that theirs may be the one.
     if (done.refused || done.incomplete)
         for (const PartRef& part : unit.parts) part->refuse();
     if (done.refused)
@@ -191,7 +192,8 @@ void Journal::answer(Waiting& unit, const UnitDone& done) {
     }
 }
 
-/// Keeps what was refused, to be handed in again, but what nobody was promised. Returns how much.
+/// Keeps refused operations to hand them in again, except those that were promised to nobody.
+/// Returns how many.
 std::size_t Journal::keep(UnitDone& done, std::size_t place) {
     std::erase_if(done.operations, [](const Operation& operation) {
         const auto* put = std::get_if<PutDelayed>(&operation);
@@ -207,10 +209,10 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
 
 void Journal::tick() {
     thread_.assert_here();
-    // But not while others are still to be inserted among them.
+    // But not while others must still be inserted among them.
     if (retrying_ || waiting_.empty()) refused_.operations.leave_out_replaced();
     if (!waiting_.empty()) return;
-    if (refused_.operations.empty()) {  // all is committed, or was promised to nobody
+    if (refused_.operations.empty()) {  // everything was committed, or promised to nobody
         std::exchange(refused_.retried_parts, {}).clear();
         return;
     }

@@ -14,8 +14,8 @@ std::size_t cost_of_all(const std::vector<Receiver>& receivers) {
     return cost;
 }
 
-/// What it refers to, besides itself. The admin API hands in the others by itself, or they have a
-/// fixed size.
+/// The bytes that an operation refers to. The admin API submits the other kinds itself, or they
+/// have a fixed size.
 const auto cost_of_parts = Overloaded{
     [](const PutMessage& put) { return put.message->cost() + cost_of_all(put.receivers); },
     [](const PutReceiver& put) { return cost_of(put.receiver); },

@@ -17,8 +17,8 @@ namespace pulsegate {
 
 namespace {
 
-/// What an operation replaces as a whole, whatever was before: the row of a user, of the absence of
-/// an owner, or of a retained message.
+/// The row that an operation replaces as a whole: of a user, of an owner's absence, or of a
+/// retained message.
 struct ReplacedRow {
     enum class Table : std::uint8_t { user, away, absence, retained };
 
@@ -40,7 +40,7 @@ struct ReplacedRowHash {
 
 using ReplacedTable = ReplacedRow::Table;
 
-/// Nothing: it changes other rows, or depends on what is there.
+/// Nothing if it changes other rows, or depends on their contents.
 const auto row_that_is_replaced = Overloaded{
     [](const PutUser& put) {
         return std::optional(ReplacedRow{ReplacedTable::user, 0, put.name});
@@ -69,15 +69,15 @@ const auto row_that_is_replaced = Overloaded{
     [](const auto&) { return std::optional<ReplacedRow>(); },
 };
 
-/// The one with the greatest is what the row has in the end: retained messages have stamps, and may
-/// come in another order.
+/// The operation with the highest rank decides the row: retained messages have stamps, and may come
+/// in another order.
 std::uint64_t rank_of(const Operation& operation, std::size_t place) {
     if (const auto* put = std::get_if<PutRetained>(&operation)) return put->stamp;
     if (const auto* drop = std::get_if<DropRetained>(&operation)) return drop->stamp;
     return place;
 }
 
-/// For each of the operations: does another one replace what it writes?
+/// For each operation: true if another one replaces what it writes.
 std::vector<bool> which_are_replaced(const std::vector<Operation>& operations) {
     boost::unordered_flat_map<ReplacedRow, std::uint64_t, ReplacedRowHash> last;
     for (std::size_t i = 0; i < operations.size(); ++i) {

@@ -12,13 +12,14 @@ namespace {
 /// MQTT 5.0, 3.1.2.10: silence for one and a half keepalives means the client is gone.
 Millis silence_of(std::uint32_t keepalive) { return Millis{keepalive} * 1500; }
 
-/// What a client is told that states none; seconds.
+/// The keepalive that the gateway sets for a client that states none; seconds.
 std::uint32_t usual_keepalive(const BrokerSettings& settings) {
     return std::max<std::uint32_t>(static_cast<std::uint32_t>(settings.idle_timeout / 1500), 1);
 }
 
-/// What a 5.0 client may state; seconds. Most libraries state 60 s unless told otherwise, and some
-/// of them (Paho for Python up to 1.6) go on pinging by that, whatever the Server Keep Alive says.
+/// The longest keepalive that a 5.0 client may state; seconds. Most libraries state 60 s by
+/// default, and some of them (Paho for Python up to 1.6) keep pinging at that rate, whatever the
+/// Server Keep Alive says.
 std::uint32_t longest_keepalive(const BrokerSettings& settings) {
     constexpr std::uint32_t of_most_libraries = 60;
     const auto usual = usual_keepalive(settings);
@@ -47,7 +48,7 @@ void agree_on_silence(const BrokerSettings& settings, const Connect& connect,
     }
     agreement.server_keep_alive = asked == 0 ? std::min(usual, longest) : longest;
     agreement.silence = silence_of(agreement.server_keep_alive);
-    // The usual keepalive is rounded down to seconds, and its limit must not be.
+    // The default keepalive is rounded down to seconds, but its limit must not be.
     if (agreement.server_keep_alive == usual)
         agreement.silence = std::max(agreement.silence, settings.idle_timeout);
 }

@@ -48,7 +48,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     announcer_.departed(session, ended, now);
     User& user = session.user;
     if (!survives) sessions_.destroy(session);
-    inboxes_.hand_out(user, now);  // to another device
+    inboxes_.hand_out(user, now);  // hands the messages to another device
     keeper_.end_inbox_if_done(user, now);
     if (!survives) return;
     if (drained)
@@ -95,7 +95,7 @@ void Disconnects::leave_to_next_start(const Session& session) {
 void Disconnects::announce_shutdown(Millis now) {
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
-    std::vector<Session*> connected;  // those who watch them may be unpacked
+    std::vector<Session*> connected;  // their watchers may be unpacked
     sessions_.for_each([&](Session& session) {
         if (session.link) connected.push_back(&session);
     });

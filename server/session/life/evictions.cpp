@@ -4,14 +4,14 @@ namespace pulsegate {
 
 namespace {
 
-/// Of a session whose client is away, only its will knows it.
+/// If the session's client is away, only its will has that time.
 std::optional<std::int64_t> token_issued(const Session& session) {
     if (session.authorization) return session.authorization->token_issued;
     const StoredWill* const will = session.link ? nullptr : session.state.will();
     return will ? will->token_issued : std::nullopt;
 }
 
-/// Has it come by a token that is good still?
+/// True if the client logged in with a token that is still valid.
 bool is_spared(const Session& session, const Eviction& eviction) {
     const auto since = eviction.tokens_spared_since;
     const auto issued = token_issued(session);
@@ -46,7 +46,8 @@ bool Evictions::end_due(Millis now) {
     return more;
 }
 
-/// A user with more clients than go in one turn is met again in the next, and they have gone then.
+/// A user with more clients than one turn can disconnect is met again in the next turn, when the
+/// first ones have gone.
 void Evictions::judge_logins() {
     constexpr std::size_t users_a_turn = 1000;
     if (!judged_logins_) return;
@@ -57,7 +58,7 @@ void Evictions::judge_logins() {
         for (Device& device : static_cast<User&>(user).devices) {
             auto& session = static_cast<Session&>(device);
             if (!session.link || authorizations_.is_valid(session.password_line)) continue;
-            if (session.link->broken()) continue;  // it ends anyway
+            if (session.link->broken()) continue;  // it is ending already
             if (left == 0) return false;
             --left;
             session.disconnect(Reason::not_authorized, revoked);
@@ -84,7 +85,7 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
     return evicted;
 }
 
-/// Connected clients come first, and have gone when the turn has ended.
+/// Connected clients come first, and are gone at the end of the turn.
 void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
     const auto began_at = keeper_.work();
     for (auto next = user.devices.begin(); next != user.devices.end();) {
@@ -104,7 +105,7 @@ void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evict
     }
     if (session.link) {
         if (eviction.ends_sessions) keeper_.end_with_connection(session);
-        if (session.link->broken()) return;  // it ends anyway
+        if (session.link->broken()) return;  // it is ending already
         if (session.link->leaving()) {
             ++evicted.leaving;
             return;

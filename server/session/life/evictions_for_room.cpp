@@ -1,4 +1,4 @@
-// Who has to go when memory or the disk is short.
+// Decides which sessions end when memory or the disk is short.
 #include <malloc.h>
 
 #include <algorithm>
@@ -11,10 +11,10 @@ namespace pulsegate {
 
 namespace {
 
-/// A user with more than this may be asked for it, however few others there are.
+/// A user with more than this may lose sessions, however few other users there are.
 constexpr std::size_t unfair = 64 * 1024 * 1024;
 
-/// And nobody with less, when the memory of the whole process is short.
+/// No user with less loses any, when the memory of the whole process is short.
 constexpr std::size_t worth_ending = 8 * 1024 * 1024;
 
 struct BytesInMemory {
@@ -25,7 +25,7 @@ struct BytesInMemory {
         std::size_t sum = user.kept;
         for (const Device& device : user.devices) {
             const auto& session = static_cast<const Session&>(device);
-            if (session.is_inbox()) continue;  // it is charged to those who have sent what it has
+            if (session.is_inbox()) continue;  // it is charged to the senders of its messages
             if (const Outbox* outbox = session.state.exchanges().outbox())
                 sum += outbox->bytes_in_memory();
             if (!session.link) sum += sizeof(Session) + session.client.size();
@@ -34,7 +34,7 @@ struct BytesInMemory {
     }
 };
 
-/// Of all that waits for the user's clients.
+/// The bytes of everything that waits for the user's clients.
 struct BytesWaiting {
     std::size_t operator()(const DormantRecord& record) const { return record.queued_bytes(); }
     std::size_t operator()(const User& user) const {
@@ -56,11 +56,12 @@ std::size_t bytes_held(const PresenceEntry& user) {
 }
 
 constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory, true};
-/// The bodies in inboxes are left to the store.
+/// Leaves the bodies in inboxes to the store.
 constexpr HeldBytes in_memory_with_store{in_memory.of_user, in_memory.of_room, false};
 constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes, true};
 
-/// Who takes most: a user with its sessions, a room, or a user with what waits in inboxes.
+/// Finds the holder of the most memory: a user with sessions, a room, or a sender of messages in
+/// inboxes.
 struct Takers {
     const Holder& holder;
     const RoomLogs::Largest& log;
@@ -69,24 +70,23 @@ struct Takers {
     std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
     std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
     unsigned holders() const { return holder.holders + inboxes.holders; }
-    /// No user with a fair share pays for rooms that take more than all users do, however little
-    /// each of them takes.
+    /// A user with a fair share never pays for rooms that together take more than all users,
+    /// however little each room takes.
     bool rooms_pay(std::size_t fair) const {
         const auto of_user = std::max(holder.bytes, inboxes.bytes);
         return log.bytes > of_user || (log.sum > holder.sum + inboxes.sum && of_user <= fair);
     }
 };
 
-/// So much has expired since the search began: is that as much as to halve what is largest? Then
-/// the next measurement may show that it was enough. Less of it must not put off what has to be
-/// done.
+/// True if as much has expired since the search began as halving the largest would free. Then the
+/// next measurement may show that it was enough. Less must not delay the eviction.
 bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
     return expired > 0 && 2 * expired >= takers.most();
 }
 
 }  // namespace
 
-/// Goes on with a search, or begins one; nothing as long as it is not done.
+/// Continues a search, or begins one; returns nothing until it is done.
 std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& search,
                                               HeldBytes counted, Millis now) {
     if (!search) search.emplace(counted, expired_before_);
@@ -96,7 +96,7 @@ std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& searc
     return done;
 }
 
-/// True if there is more to do.
+/// Returns true if there is more to do.
 bool Evictions::make_room_in_store(Millis now) {
     constexpr Millis until_it_shows = 5000;
     if (!memory_.is_store_full() || now < next_room_in_store_) {
@@ -120,8 +120,8 @@ bool Evictions::make_room_in_store(Millis now) {
     return false;
 }
 
-/// Do all queues with the sessions of disconnected clients take more than
-/// persistent-session-bytes?
+/// True if all queues, with the sessions of disconnected clients, take more than
+/// persistent-session-bytes.
 bool Evictions::is_over_budget() const {
     const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
     return sessions_.over_budget(bodies + sender_.queues().bytes_of_all_entries());
@@ -141,7 +141,7 @@ std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceed
 /// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
 bool Evictions::make_room(Millis now) {
     const bool exceeded = memory_.exceeded();
-    if (!exceeded && !is_over_budget()) {  // any more
+    if (!exceeded && !is_over_budget()) {  // it is over
         search_in_memory_.reset();
         return false;
     }
@@ -158,7 +158,7 @@ bool Evictions::make_room(Millis now) {
     const auto fair = fair_share(takers.sum(), takers.holders(), exceeded);
     const bool rooms_pay = takers.rooms_pay(fair);
     if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) {
-        if (exceeded) malloc_trim(0);  // what was left to the store is free by now
+        if (exceeded) malloc_trim(0);  // bodies that were left to the store are free by now
         return false;
     }
     const char* const why = exceeded ? "memory-budget is exceeded, and it takes most"
@@ -172,11 +172,12 @@ bool Evictions::make_room(Millis now) {
                     exceeded ? "memory-budget is exceeded, and its user takes most"
                              : "persistent-session-bytes is exceeded, and its user takes most",
                     now);
-    if (exceeded) malloc_trim(0);  // or the allocator would keep it, and the next user pay as well
-    return !exceeded;              // which is measured once a second
+    if (exceeded)
+        malloc_trim(0);  // or the allocator would keep it, and the next user would pay as well
+    return !exceeded;    // which is measured once a second
 }
 
-/// Ends the user's sessions, a few in one turn: those of disconnected clients at once, the others
+/// Ends the user's sessions, a few in each turn: those of disconnected clients at once, the others
 /// with their connections.
 void Evictions::end_largest(const std::string& name, const char* why, Millis now) {
     User* const user = presence_.find(name);

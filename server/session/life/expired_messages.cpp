@@ -4,12 +4,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Messages that expire in one turn, about: but a queue is not divided.
+/// About how many messages expire in one turn; a queue is not divided.
 constexpr std::uint64_t messages_a_turn = 16'384;
 
 }  // namespace
 
-/// False if it stops because the turn's work is used up.
+/// Returns false if it stops because the turn's work is used up.
 bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     bool has_dropped = false;
     for (Device& device : user.devices) {
@@ -20,7 +20,7 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     return true;
 }
 
-/// One that is packed is woken only if something has expired.
+/// A packed session is unpacked only if something has expired.
 bool ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until, Millis now) {
     if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
         return true;

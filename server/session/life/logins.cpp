@@ -33,8 +33,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Will its end have come before a process that dies now is back? Or has the disk not heard yet
-/// that the client is back after all?
+/// True if the session may expire before a process that dies now is back, or if the disk does not
+/// know yet that its client is back.
 bool is_near_end(const Session& session, Millis now) {
     constexpr Tick to_come_back = 10 * 60;
     const bool is_away = session.expiry_timer != nullptr;
@@ -42,7 +42,7 @@ bool is_near_end(const Session& session, Millis now) {
     return session.expiry_timer->ends < tick_at(now) + to_come_back;
 }
 
-/// Is it sent at once what may have been stored while its client was away?
+/// True if messages that may have been stored while the client was away are sent at once.
 bool is_sent_something_old(const Session& session) {
     const Outbox* const outbox = session.state.exchanges().outbox();
     return (outbox && outbox->queued() > 0) || session.state.shared_count() > 0;
@@ -128,7 +128,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool assigned = connect.client_id.empty();
     ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
                            .user = name};
-    // Looked at before anything happens: a login that the client can't be told of is none.
+    // Checked before anything happens, because a login fails if the client can't be told of it.
     if (accepting_connack(settings_, connect, agreement, details).empty())
         return turn_away(link, connect, result,
                          {Reason::implementation_specific_error,
@@ -155,7 +155,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
-        subscriptions_.judge(session, now);  // this login may be allowed less than the last
+        subscriptions_.judge(session, now);  // this login may have fewer rights than the last
     details = {.session_present = resumed,
                .assigned_client_id = assigned ? session.client : std::string_view(),
                .user = user.name};
@@ -175,7 +175,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     if (!waits) accepted(session, resumed, std::move(will), now);
 }
 
-/// Why there is no room for the will of the CONNECT; nothing if there is.
+/// The reason why there is no room for the CONNECT's will; nothing if there is room.
 std::optional<Refusal> Logins::objection_to_will(const User& user, const Session* known,
                                                  bool resumed, const Connect& connect,
                                                  const ConnectAgreement& agreement) {
@@ -184,7 +184,7 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
     const bool is_stored = connect.will->retain || agreement.session_expiry > 0;
     if (is_stored && journal_.is_refused_much())
         return Refusal{Reason::server_unavailable, much_waits};
-    // Logins go on while the store lags: their wills must not hold up everybody else.
+    // Logins go on while the store lags, so their wills must not delay everybody else.
     if (agreement.session_expiry > 0 && cost > small_message &&
         journal_.bytes() > settings_.most_unstored_bytes / 2)
         return Refusal{Reason::quota_exceeded,
@@ -192,13 +192,14 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
     return std::nullopt;
 }
 
-/// What the store refuses already is refused before anything happens: what the client has stays.
+/// If the store refuses already, the login is refused before anything changes, and the client's
+/// session stays.
 std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
                                                   bool resumed, std::string_view client,
                                                   const ConnectAgreement& agreement, Millis now) {
     if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
-    // A client that reads what waits for it makes room.
+    // A client that reads its waiting messages makes room.
     if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
     if (resumed && is_as_stored(*known, agreement, now)) return std::nullopt;
@@ -210,7 +211,7 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
     return std::nullopt;
 }
 
-/// Is what the store has of the session right when its client is back, also after a crash? Then the
+/// True if the stored session is right for a client that is back, even after a crash. Then the
 /// login need not wait for the store.
 bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now) {
     const OwnerId owner = session.state.owner;
@@ -220,8 +221,8 @@ bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreem
     return is_stored && lasts && (session.link || !is_sent_something_old(session));
 }
 
-/// From now on its user is online, and everybody is told so. Its will, or that it has none, takes
-/// the place of a delayed one (MQTT 5.0, 3.1.3.2.2).
+/// From now on its user is online, and watchers are told so. Its will, or the lack of one, replaces
+/// a delayed will (MQTT 5.0, 3.1.3.2.2).
 void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will,
                       Millis now) {
     wills_.keep(session, std::move(will));
@@ -241,7 +242,7 @@ void Logins::refuse(Link& link, const Connect& connect, const AuthResult& result
                     const LoginRefusal& refusal) {
     counters_.count_refused_login(refusal.reason);
     const auto user = user_name(connect, result, connect.client_id);
-    const std::string peer = link.peer();  // once, for each takes a system call
+    const std::string peer = link.peer();  // once, because each call takes a system call
     const LoggedClient claimed{&link, connect.client_id, user, peer};
     log_limited(spdlog::level::warn, "{}: login refused: {}", claimed, LoggedReason{refusal.why});
     events_.refused(peer, connect, refusal.reason, refusal.why);
@@ -283,7 +284,7 @@ void Logins::tell_history(const LoggedClient& claimed, const Connect& connect,
                           .link = claimed.link});
 }
 
-/// Of one that is connected.
+/// For a connected session.
 void Logins::tell_history(const Session& session, HistoryKind kind, const char* why) {
     if (!history_.is_on()) return;
     const std::string peer = session.link->peer();
@@ -307,7 +308,8 @@ std::string Logins::assign_client_id(const Connect& connect, const AuthResult& r
     }
 }
 
-/// Has the user max-connections-per-user already, without one that this client would replace?
+/// True if the user has max-connections-per-user already, not counting one that this client would
+/// replace.
 bool Logins::is_full(const User& user, std::string_view client) const {
     const auto most = settings_.max_connections_per_user;
     if (most == 0 || user.here + waiting_ < most) return false;
@@ -382,9 +384,9 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
         if (!stored.refused)
             accepted(*waiting, resumed, std::move(*kept), monotonic_now());
         else if (!resumed)
-            waiting->state.set_expiry(0);  // nothing remains of it
+            waiting->state.set_expiry(0);  // nothing of it is kept
     });
-    // It can be thrown out meanwhile, and is sent what comes now behind its CONNACK.
+    // It can be disconnected meanwhile, and gets messages that come now after its CONNACK.
     session.unlink();
     session.user.devices.push_front(session);
     answers_.send_connack(session, std::move(connack), id,
@@ -392,7 +394,7 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
                                            session.terms.max_packet_size));
 }
 
-/// A session that outlives its connection outlives the process, too.
+/// A session that outlives its connection must outlive the process, too.
 void Logins::set_expiry(Session& session, std::uint32_t expiry) {
     const bool changes = session.state.expiry() != expiry;
     session.state.set_expiry(expiry);

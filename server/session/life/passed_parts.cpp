@@ -83,8 +83,8 @@ Delivery delivery_of(const DeliveryRecord& record, Millis now) {
     return delivery;
 }
 
-/// What is from the inbox, and was not sent, is in the inbox again when the next process has read
-/// the store.
+/// Unsent messages from the inbox are left out: they are in the inbox again when the next process
+/// has read the store.
 void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now) {
     for (const QueuedMessage& each : outbox.queue()) {
         if (record.is_stored && each.perhaps_sent)
@@ -97,7 +97,7 @@ void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now) {
     }
 }
 
-// -- what came with a login --
+// -- results of a login --
 
 std::optional<AuthorizationRecord> authorization_record(const Authorization* authorization) {
     if (!authorization) return std::nullopt;

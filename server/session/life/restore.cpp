@@ -10,14 +10,14 @@ namespace pulsegate {
 
 namespace {
 
-/// Not the one before the restart: an acknowledgement that is still under way must not be taken for
-/// that of another message.
+/// Differs from the one before the restart, so that a late acknowledgement is not taken for another
+/// message's.
 std::uint16_t some_packet_id() {
     static std::minstd_rand random(std::random_device{}());
     return static_cast<std::uint16_t>(random() | 1);
 }
 
-/// In the place of a packet identifier, which is never 0.
+/// Replaces a packet identifier, which is never 0.
 constexpr std::uint16_t restored = 0;
 
 Delivery delivery_of(const MessageRef& message, const Receiver& receiver) {
@@ -102,7 +102,7 @@ Session* Restore::owner(const PutOwner& stored) {
 }
 
 void Restore::retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now) {
-    // The next start will not know what was under way.
+    // The next start will not know which messages were under way.
     for (const Stamp stamp : under_way) journal_.done(stored.owner, stamp);
     if (stored.kind == OwnerKind::retired)
         shared_.restore_retired(stored.owner, now);
@@ -167,7 +167,7 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     }
     delivery.qos = sent->second.qos;
     const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
-    if (packet_id != restored)  // else the second of two
+    if (packet_id != restored)  // otherwise it is the second of two
         exchanges.restore(sender_.queues().totals(), std::move(delivery), packet_id, false);
 }
 
@@ -175,7 +175,7 @@ void Restore::message(const MessageRef& message, const Receiver& receiver) {
     shared_.restore(delivery_of(message, receiver));
 }
 
-/// How long the session is still kept. If its client was connected, it is away since now.
+/// How long the session is kept from now on. If its client was connected, its absence begins now.
 Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
     const auto longest = Millis{expiry} * 1000;
     const WallMillis wall = wall_now();
@@ -186,7 +186,7 @@ Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
     return std::clamp<Millis>(stored.ends - wall, 0, longest);
 }
 
-/// Else the next start would take them for unsent, for the client is away now.
+/// Otherwise the next start would take them for unsent, because the client is away now.
 void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
     if (sent_before.is_any && sent_before.was_connected)
         journal_.add_lazily(PutExchange{
@@ -207,7 +207,7 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// For the next start its time has not begun, either.
+/// Its time has not begun for the next start, either.
 void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until) {
     note_sent_before(session.state.owner, sent_before);
     note_place(session, stored);
@@ -231,7 +231,7 @@ void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
     if (outbox && outbox->queued() > 0)
         stored.ends = std::max(
             stored.ends, static_cast<WallMillis>(time_of(outbox->queue().back().stamp)) + longest);
-    if (inbox.user.has_device()) stored.ends = 0;  // it ends after that
+    if (inbox.user.has_device()) stored.ends = 0;  // it ends after the device's session
     sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
 }
 

@@ -52,7 +52,7 @@ void SessionKeeper::welcome_first_device(User& user, Millis now) {
 }
 
 void SessionKeeper::discard(Session& session, Millis now) {
-    constexpr std::size_t messages_of_a_work = 16;  // to free one is quickly done
+    constexpr std::size_t messages_of_a_work = 16;  // freeing one takes little time
     work_ += session.state.subscription_count() +
              session.state.exchanges().waiting() / messages_of_a_work;
     shared_.notify_groups(session, GroupMembership::Change::leaves);

@@ -64,7 +64,7 @@ bool SessionPassage::settle(Millis now) {
     const bool is_idle = receipts_.is_idle() && sender_.is_idle() && replay_.is_idle() &&
                          shared_.is_idle() && delayed_.is_idle() && !fan_out_.unfinished();
     if (is_idle && journal_.is_idle()) return true;
-    // Or what may wait for others waits for a second.
+    // Otherwise work that may wait for others would wait for a second.
     if (is_idle && journal_.is_on()) {
         PendingReceipt receipt(receipts_);
         journal_.await(receipt.part());
@@ -79,8 +79,8 @@ void SessionPassage::go_on() {
     delayed_.go_on();
 }
 
-/// The next start would end a session that ends with its connection: until it has passed, the store
-/// must not know that it does.
+/// The next start would end a session that ends with its connection. So the store must not know of
+/// that until the session has passed.
 void SessionPassage::keep_passing_sessions(std::uint32_t least_expiry) {
     sessions_.for_each([&](Session& session) {
         if (session.link && session.state.owner != 0 && session.state.expiry() == 0)
@@ -164,7 +164,7 @@ bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) 
     return true;
 }
 
-/// Null: the store does not have it, or it is there already.
+/// Null if the store does not have it, or if it is there already.
 Session* SessionPassage::find_or_create(const SessionRecord& record) {
     User* const known = presence_.find(record.user);
     Session* const found = known ? sessions_.find(*known, record.client) : nullptr;
@@ -182,7 +182,7 @@ Session* SessionPassage::find_or_create(const SessionRecord& record) {
     return &session;
 }
 
-/// As a login does, without telling anybody.
+/// Connects the session as a login does, but tells nobody.
 void SessionPassage::attach(Session& session, const SessionRecord& record, Link& link) {
     sessions_.stop_expiry(session);
     session.since = record.since;
@@ -217,7 +217,7 @@ void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& reco
     session.state.exchanges().adopt(sender_.queues().totals(), std::move(moved));
 }
 
-/// That of a stored session is restored, as if all of it might have been sent.
+/// A stored session's queue is restored as if all of it might have been sent.
 void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     std::vector<Stamp> perhaps_sent;

@@ -16,7 +16,7 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t taken_at_a_time = 500;
-/// Of one second. A receiver that acknowledges quickly keeps up with so many.
+/// The most in one second. A receiver that acknowledges quickly keeps up with this many.
 constexpr std::size_t most_a_second = 8000;
 constexpr std::size_t most_bytes_a_second = 64 * 1024 * 1024;
 constexpr std::string_view name_property = "delay-id";
@@ -54,7 +54,7 @@ DelayedOrigin origin_of(const Session& session) {
 
 std::optional<Refusal> DelayedPublishing::objection(const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
-    // What is refused is not tried again, so nothing may overtake it.
+    // Refused messages are not retried, so nothing may overtake them.
     if (journal_.would_be_refused())
         return Refusal{Reason::quota_exceeded, "the store is in trouble"};
     if (topic.cancels()) return std::nullopt;
@@ -110,7 +110,7 @@ void DelayedPublishing::cancel(const Session& session, const Publish& publish,
 void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
     const auto [receipt, packet_id, qos, found, refused] = cancelled;
     if (receipt == 0) return;
-    // A success, as nothing is wrong: it was published or cancelled before.
+    // A success, because nothing is wrong: it was published or cancelled before.
     if (!found && !refused)
         answers_.answer_instead(receipt, packet_id, qos, Reason::no_matching_subscribers);
     receipts_.settle(receipt, refused);
@@ -150,7 +150,7 @@ std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
     });
 }
 
-/// One in a turn, for each may have very many receivers.
+/// One in a turn, because each may have very many receivers.
 void DelayedPublishing::publish_next(Millis now) {
     const bool may = !stopped_ && messages_left_ > 0 && bytes_left_ > 0;
     if (due_.empty() || !may) return;  // the rest in the next second, or after the next start
@@ -204,7 +204,7 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
     receipts_.settle(receipt.close());
 }
 
-/// What may be lost, but must not come twice.
+/// For messages that may be lost but must not come twice.
 void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message) {
     ++open_;
     PendingReceipt receipt(receipts_);
@@ -216,7 +216,7 @@ void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message) 
     });
 }
 
-/// The store may have taken seconds, in which others have become due.
+/// Others may have become due while the store took seconds.
 void DelayedPublishing::published() {
     if (--open_ == 0 && due_.empty()) take_some(monotonic_now());
 }

@@ -51,7 +51,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
                     in_quotes(*topic), LoggedReason{refusal->why});
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);
-        // 3.1.1 knows no refusals, and would take the answer for a promise.
+        // 3.1.1 has no refusals, so its client would take the answer for a promise.
         if (journal_.is_refused() && session.terms.version != Version::v5_0)
             return session.link->end(
                 {Cause::kicked, Reason::quota_exceeded, "the store is in trouble", true});
@@ -83,18 +83,19 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     acknowledge(session, publish, reason, id, words);
 }
 
-/// An answer of 3.1.1 is a promise. It must not be given for what a full store has no room for.
+/// An answer in 3.1.1 is a promise. It must not be given for a message that a full store has no
+/// room for.
 bool Publishing::must_be_disconnected(const Session& session, Reason reason) const {
     return session.terms.version != Version::v5_0 && reason == Reason::quota_exceeded &&
            journal_.would_be_refused();
 }
 
-/// How the message is answered when it is accepted. If only others may have receivers for it, they
-/// decide before the answer is sent; without a store it does not wait for them, and promises less.
+/// The answer to an accepted message. If only other shards may have receivers, they decide before
+/// the answer is sent. Without a store the answer does not wait for them, and promises less.
 Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
                               bool is_kept) {
     const Reach here = receipt.reach();
-    if (is_kept && (here.sent > 0 || here.queued > 0)) return Reason::success;  // as mostly
+    if (is_kept && (here.sent > 0 || here.queued > 0)) return Reason::success;  // the usual case
     const Asked asked{.packet_id = publish.packet_id,
                       .qos = publish.qos,
                       .retain = publish.retain,
@@ -110,14 +111,14 @@ Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& rece
     return Reason::success;
 }
 
-/// What is dropped, or not retained, because of a limit is no success (MQTT 5.0, 3.4.2.1).
+/// A message that a limit drops or does not retain is no success (MQTT 5.0, 3.4.2.1).
 Reason Publishing::verdict(const Asked& asked, const Reach& reach) {
     if (!reach.any() && !asked.retain) ++counters_.dropped_no_receiver;
     if (!asked.is_kept || reach.is_refused()) return Reason::quota_exceeded;
     return reach.any() ? Reason::success : Reason::no_matching_subscribers;
 }
 
-/// 3.1.1 has no words for it.
+/// 3.1.1 can't express it.
 void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
     Session* const session = receipts_.session_of(id);
     if (reason == Reason::success || !session) return;
@@ -167,7 +168,7 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
 
-/// Is it of QoS 1, behind one of QoS 2 that this shard has not handed in to the store yet? After a
+/// True for QoS 1 after a QoS 2 message that this shard has not submitted to the store yet. After a
 /// crash both are sent again, and another shard must not have stored the second one already.
 bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
     return qos == QoS::at_least_once && session.state.owner != 0 &&
@@ -211,7 +212,7 @@ void Publishing::store_received(OwnerId owner, Millis now) {
     if (received.empty()) received_.erase(found);
 }
 
-/// The message was sent again: it is answered when the first one would be.
+/// The message was sent again. It is answered when the first one would be.
 void Publishing::await_received(PutIncoming incoming, PartRef part) {
     const auto found = received_.find(incoming.owner);
     if (found != received_.end())
@@ -242,7 +243,7 @@ std::optional<std::string_view> Publishing::topic_of(Session& session, const Pub
     return std::nullopt;
 }
 
-/// False if the client was disconnected, because its aliases take too much memory.
+/// Returns false if the client was disconnected because its aliases take too much memory.
 bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_view topic) {
     if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
     const auto before = session.aliases->topic_of(alias).size();
@@ -276,7 +277,7 @@ std::optional<Refusal> Publishing::breach(const Session& session, const Publish&
     return std::nullopt;
 }
 
-/// Why this message is refused, while its client stays connected.
+/// The reason to refuse this message, while its client stays connected.
 std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
                                              std::string_view topic,
                                              const std::optional<DelayedTopic>& delayed,

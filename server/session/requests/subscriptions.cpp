@@ -15,7 +15,7 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t users_judged_a_turn = 64;
-/// Subscriptions and messages, each compared with the rules; but a client is not divided.
+/// The subscriptions and messages compared with the rules in one turn; a client is not divided.
 constexpr std::uint64_t judged_a_turn = 4096;
 
 /// `texts` are sorted.
@@ -67,8 +67,7 @@ void Subscriptions::count_refused(const Session& session, std::string_view filte
                 in_quotes(filter), LoggedReason{refusal.why});
 }
 
-/// Returns the QoS that is granted, and adds the filter to those whose retained messages are to be
-/// sent.
+/// Returns the granted QoS, and adds the filter to those whose retained messages must be sent.
 Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
                                 std::uint32_t identifier,
                                 std::vector<const SubscribeFilter*>& to_replay,
@@ -88,7 +87,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
     if (wants_retained) replay_.owe(session, wanted.filter);
-    // What is published after the SUBACK must find the member in its group.
+    // Messages that are published after the SUBACK must find the member in its group.
     if (shared_filter(wanted.filter))
         shared_.join(session, wanted.filter, granted, identifier, &receipt);
     if (wants_retained) to_replay.push_back(&wanted);
@@ -119,7 +118,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
         return Refusal{Reason::wildcard_subscriptions_not_supported,
                        "wildcard-subscriptions is off"};
-    // Its group must not give it what the store would not keep for it.
+    // Its group must not give it messages that the store would not keep for it.
     if (shared && session.state.owner != 0 && journal_.would_be_refused())
         return Refusal{Reason::quota_exceeded, "the store is in trouble"};
     if (session.state.owner != 0 && journal_.is_refused_much())
@@ -134,7 +133,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     return memory_.objection_if_scarce(session, cost_of_subscription(filter));
 }
 
-/// No client has more than max-subscriptions to end.
+/// A client has at most max-subscriptions to end.
 void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     if (request.filters.size() > most_filters()) {
         counters_.count(Limit::max_subscriptions);
@@ -151,7 +150,7 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     answers_.answer(session, unsuback, receipt.close());
 }
 
-/// False if it is known.
+/// Returns false if it is known already.
 bool Subscriptions::enter(Session& session, const PutSubscription& subscription) {
     const auto options = options_of(subscription.options);
     if (!session.state.subscribe(router_, session, subscription.filter, options,
@@ -166,12 +165,13 @@ bool Subscriptions::enter(Session& session, const PutSubscription& subscription)
 void Subscriptions::restore(Session& session, const PutSubscription& subscription) {
     if (!enter(session, subscription) || shared_filter(subscription.filter)) return;
     if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
-        replay_.fall_behind(session, 1);  // who was online when the gateway stopped is offline now
+        replay_.fall_behind(session,
+                            1);  // users who were online when the gateway stopped are offline now
     else if (subscription.owed)
         replay_.restore(session, subscription);
 }
 
-/// False if there was no such subscription.
+/// Returns false if there was no such subscription.
 bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
     if (!session.state.unsubscribe(router_, filter)) return false;
     if (session.state.owner != 0)
@@ -201,7 +201,8 @@ void Subscriptions::judge(Session& session, Millis now) {
     const auto is_of_refused = [&](const Delivery& delivery) {
         return delivery.share && contains(refused, *delivery.share);
     };
-    // What the client may have had is nobody else's at QoS 2 (MQTT 5.0, 4.8.2).
+    // At QoS 2, no other client may get a message that this one may have received (MQTT 5.0,
+    // 4.8.2).
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
         const bool is_its_own = sent && delivery.qos == QoS::exactly_once;
         return is_of_refused(delivery) && !is_out(sent) && !is_its_own;
@@ -248,7 +249,7 @@ std::vector<Session*> Subscriptions::to_judge(User& user) const {
     return found;
 }
 
-/// False if it stops because the turn's work is used up.
+/// Returns false if it stops because the turn's work is used up.
 bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
     for (Session* const session : to_judge(user)) {
         if (work >= judged_a_turn) return false;

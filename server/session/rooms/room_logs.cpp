@@ -17,7 +17,7 @@ namespace {
 
 constexpr Stamp everything = std::numeric_limits<Stamp>::max();
 
-/// Of a device that is away. One whose place is not noted yet is going just now.
+/// The place of a device that is away. A device without a place is just leaving.
 Stamp place_of_device(const Session& session) {
     return session.expiry_timer ? session.expiry_timer->place : everything;
 }
@@ -29,7 +29,7 @@ bool RoomLogs::is_behind(const Session& session, Stamp since, const Message& mes
     return message.stamp > std::max(place_of_device(session), since);
 }
 
-/// Hardly ever is a message older than the latest place of all.
+/// A message is hardly ever older than the latest place of all.
 bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
                          const Message& message) const {
     if (settings_.inbox_expiry == 0 || (user && user->has_device())) return false;
@@ -79,7 +79,7 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
 
 // -- places --
 
-/// Nobody waits longer for a user without a device.
+/// No message waits longer than this for a user without a device.
 Stamp RoomLogs::oldest_in_inboxes() const {
     if (settings_.inbox_expiry == 0) return everything;
     return stamp_at(wall_now() - settings_.inbox_expiry);
@@ -89,7 +89,7 @@ Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
     return std::max({since, rooms_.away(user), oldest_in_inboxes()});
 }
 
-/// The least of those that are away.
+/// The lowest place of devices that are away.
 Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
     Stamp least = everything;
     for (const Device& device : user.devices) {
@@ -101,9 +101,9 @@ Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
     return least;
 }
 
-// -- those who come back --
+// -- devices that come back --
 
-/// Null: nothing waits in the room.
+/// Null if nothing waits in the room.
 const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     const auto found = logs_.find(topic);
     if (found == logs_.end()) return nullptr;
@@ -175,7 +175,7 @@ std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) c
     return stamps;
 }
 
-/// Visits no more messages than are counted, or are in the device's own queue.
+/// Visits at most as many messages as are counted, or are in the device's own queue.
 std::size_t RoomLogs::missed(const Session& device, Millis now) {
     thread_.assert_here();
     if (device.link || logs_.empty()) return 0;
@@ -230,7 +230,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
     sender_.queues().merge(session, std::move(messages), now);
 }
 
-/// What the subscriptions of the session add to what comes from the room.
+/// The additions of the session's subscriptions to messages from the room.
 RoomLogs::Terms RoomLogs::terms_of(const Session& session, std::string_view topic) const {
     Terms terms;
     router_.match_own(HashedText(topic), session.state.subscriptions(), [&](const auto& each) {
@@ -321,15 +321,16 @@ bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
 void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
     const auto found = logs_.find(topic);
-    if (found == logs_.end() || !found->second.queue.outbox()) return;  // nobody is behind any more
+    if (found == logs_.end() || !found->second.queue.outbox())
+        return;  // no member is behind any more
     Log& log = found->second;
     const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
-    if (dropped == 0) return;  // what had expired was enough
+    if (dropped == 0) return;  // the expired messages were enough
     log_limited(spdlog::level::warn, "{}: {} messages for absent members dropped: {}",
                 in_quotes(topic), dropped, why);
 }
 
-// -- what nobody is behind of --
+// -- messages that every member has --
 
 void RoomLogs::sweep(Millis now) {
     thread_.assert_here();
@@ -358,7 +359,7 @@ void RoomLogs::sweep(Millis now) {
     }
 }
 
-/// False if there are members left. Those who go away meanwhile have later places.
+/// Returns false if there are members left. Members that leave meanwhile have later places.
 bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
     auto next = members.upper_bound(sweep_.member);
     for (; next != members.end() && left > 1; ++next, --left) {
@@ -383,7 +384,7 @@ RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since) const {
     return {got, std::max(got, oldest_in_inboxes())};
 }
 
-/// Returns how many messages it has looked at.
+/// Returns the number of messages it has looked at.
 std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
     const Outbox* const outbox = log.queue.outbox();
     if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > places.done) return 0;

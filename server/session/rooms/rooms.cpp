@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// The first room, in the order of topics, of those behind `after`.
+/// The first room after `after`, in the order of topics.
 template <class ByTopic>
 auto first_room(const ByTopic& lists, std::string_view after) {
     const std::string_view before_rooms = "room/";
@@ -95,7 +95,7 @@ void Rooms::restore(const PutMember& stored) {
     enter(stored.topic, stored.user, stored.since);
 }
 
-/// Of those of all shards.
+/// Claims one of the memberships that all shards share.
 bool Rooms::claim_membership() {
     std::size_t members = totals_.room_members;
     while (members < settings_.max_room_members)
@@ -213,7 +213,7 @@ void Rooms::last_device_went(std::string_view user) {
     if (has_rooms(user)) put_away(user, place_now());
 }
 
-/// Units are applied in their order: what is stored later finds it in the store.
+/// Units are applied in order, so later operations find it in the store.
 void Rooms::put_away(std::string_view user, Stamp place) {
     by_user_.find(user)->second.away = place;
     if (!journal_.is_on()) return;
@@ -221,7 +221,8 @@ void Rooms::put_away(std::string_view user, Stamp place) {
     journal_.add_lazily(PutAway{std::string(user), place});
 }
 
-/// A user who had a device when the process died has got all earlier messages, or has them queued.
+/// A user who had a device when the process died has received all earlier messages, or has them
+/// queued.
 void Rooms::restore(const PutAway& stored) {
     const auto found = by_user_.find(stored.user);
     if (found == by_user_.end()) return;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t most_unanswered = 1024 * 1024;
 constexpr std::size_t least_charge = most_unanswered / 256;
 
-/// What the client has sent meanwhile waits, and what was published to it.
+/// Goes on with the client's packets and with messages to it, which have waited meanwhile.
 void go_on_after_connack(Link& link) {
     link.connack_sent();
     link.notify_when_drained();
@@ -64,7 +64,7 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
                      std::move(refused), charge, kind);
 }
 
-/// Sends the answers up to the first that has to wait, and has what waited for them go on.
+/// Sends the answers up to the first that must wait, and resumes what waited for them.
 void Answers::send_ready(Session& session) {
     HeldAnswers& held = *session.state.exchanges().held();
     if (held.empty() || held.front().open > 0) return;
@@ -80,7 +80,7 @@ void Answers::send_ready(Session& session) {
 void Answers::send(const Receipt& answer, Session& session) {
     constexpr const char* why = "the store does not take it";
     const bool is_connack = session.awaits_connack;
-    session.awaits_connack = is_connack && answer.is_refused;  // it will never have it
+    session.awaits_connack = is_connack && answer.is_refused;  // it will never get it
     const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
     if (!packet.empty()) session.link->send(packet);
     if (is_connack && answer.is_refused)

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t messages_a_read = 256;
 constexpr std::size_t bytes_a_read = 256 * 1024;
 
-/// When everybody comes back at once, pages must not fill the memory: with larger messages these
+/// Pages must not fill the memory when all clients come back at once: with larger messages these
 /// are 16 MB.
 constexpr std::size_t most_under_way = 64;
 
@@ -20,7 +20,7 @@ constexpr std::size_t most_under_way = 64;
 void BodyReader::read(Session& session) {
     const auto [reading, is_new] = readings_.try_emplace(session.id, Reading{&session, false});
     if (!is_new) return;
-    if (journal_.is_refused()) return;  // what is to be read may not be written yet
+    if (journal_.is_refused()) return;  // the bodies may not be written yet
     waiting_.push_back(session.id);
     ask_next();
 }

@@ -9,14 +9,14 @@ namespace pulsegate {
 
 namespace {
 
-/// With more answers than this waiting, none waits for acknowledgements: else who publishes to
-/// clients that never acknowledge would use up the room for everybody's answers.
+/// If more answers than this wait, none waits for acknowledgements. Otherwise publishers to clients
+/// that never acknowledge would use up the room for all answers.
 constexpr std::size_t answers_with_patience = 4096;
 
-/// Of the calls that store what is overdue.
+/// The time between calls that store overdue messages.
 constexpr Millis calls_apart = 10;
 
-/// Messages in flight that are looked at in one turn, to be stored.
+/// The most messages in flight that one turn looks at in order to store them.
 constexpr std::size_t stored_a_turn = 8192;
 
 /// Packet identifiers that are stored at a time: what must be said again after a crash is right
@@ -46,7 +46,8 @@ void DeliveryStore::sent_from_queue(Session& session, Outbox::InFlight& sent, Mi
     note_later(session, sent);
 }
 
-/// For many messages at once: each call wakes the shard, and may find that all are acknowledged.
+/// One call for many messages, because each call wakes the shard and may find that all are
+/// acknowledged.
 void DeliveryStore::call_store_overdue(Millis due) {
     const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
     if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
@@ -98,7 +99,7 @@ void DeliveryStore::store_unstored(Session& session, Millis now) {
     });
 }
 
-/// Those that are acknowledged before the next tick, which are most, cost no row.
+/// Most messages are acknowledged before the next tick, and cost no row.
 void DeliveryStore::note_later(const Session& session, Outbox::InFlight& sent) {
     const Delivery& delivery = sent.delivery;
     const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;

@@ -32,14 +32,15 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     return Fate::dropped;
 }
 
-/// Tells traces, if there are some, and returns the fate.
+/// Tells the traces, if there are any, and returns the fate.
 Fate PacketSender::told(const Session& session, const Delivery& delivery, Fate fate) {
     if (tracer_.is_on()) [[unlikely]]
         trace_fate(tracer_, session, delivery, fate);
     return fate;
 }
 
-/// False if the message is not sent: it has expired, or exceeds the client's Maximum Packet Size.
+/// Returns false if the message is not sent: it has expired, or exceeds the client's Maximum Packet
+/// Size.
 bool PacketSender::send_publish(Session& session, const Delivery& delivery, std::uint16_t packet_id,
                                 SentBefore sent_before, PublishEncoder& encoder, Millis now) {
     const Message& message = *delivery.message;
@@ -87,7 +88,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     if (is_noted_first) {
         send_when_noted(session, delivery, packet_id, sent_before, packet);
     } else if (session.state.exchanges().held_message_bytes() > 0) {
-        // It must not overtake those that wait.
+        // It must not overtake messages that wait.
         answers_.hold(session, 0, Buffer(packet), {}, 0, Held::message);
     } else {
         counters_.count_out(PacketType::publish);

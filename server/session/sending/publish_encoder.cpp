@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// For the first encoding of the thread's next message: most have no other.
+/// Kept for the first encoding of the thread's next message; most messages have no other.
 thread_local Buffer spare;
 
 void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
@@ -34,7 +34,7 @@ std::size_t end_of_length(std::string_view bytes, std::size_t at) {
 }  // namespace
 
 PublishEncoder::~PublishEncoder() {
-    constexpr std::size_t largest = 16 * 1024;  // or one large message would stay in memory
+    constexpr std::size_t largest = 16 * 1024;  // otherwise one large message would stay in memory
     if (encodings_.empty() || encodings_.front().bytes.capacity() > largest) return;
     spare = std::move(encodings_.front().bytes);
     spare.clear();

@@ -30,7 +30,7 @@ bool QueueBounds::is_full(const Exchanges& queue, std::size_t bytes) const {
             outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
 }
 
-/// Should a queue that has messages not grow, because memory or the disk is short?
+/// True if a queue that has messages should not grow, because memory or the disk is short.
 bool QueueBounds::is_short(OwnerId owner, const Exchanges& queue) const {
     const Outbox* const outbox = queue.outbox();
     if (!outbox || outbox->queued() == 0) return false;
@@ -72,7 +72,7 @@ Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis n
     return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
 }
 
-/// Calls `make_room()` as often as need be. False if that finds none.
+/// Calls `make_room()` as often as needed. Returns false if that finds no room.
 template <class MakeRoom>
 bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                            MakeRoom make_room) {
@@ -205,8 +205,8 @@ void QueueBounds::report_lost(Session& session) {
     history_.add(session.user.name, event);
 }
 
-/// A shard that uses less than its part never pays for the others: so one of those that use more
-/// does, at the latest in its next tick.
+/// A shard that uses less than its part never pays for the others. A shard that uses more does, in
+/// its next tick at the latest.
 bool QueueBounds::has_too_much_in_memory() const {
     const std::size_t own = totals_.bytes_in_memory();
     if (host_.memory() != MemoryState::plenty) return own > 0;

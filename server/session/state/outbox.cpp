@@ -10,7 +10,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Must its body, which is in memory, stay there?
+/// True if its body must stay in memory.
 bool is_held(const QueuedMessage& message) {
     return message.has_body() && !message.can_be_left_to_store();
 }
@@ -19,7 +19,7 @@ constexpr std::uint16_t after(std::uint16_t id) {
     return id == 65'535 ? 1 : static_cast<std::uint16_t>(id + 1);
 }
 
-/// Steps from one identifier to the other, 1 to 65,535.
+/// The steps from one identifier to the other, 1 to 65,535.
 constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
     return static_cast<std::uint16_t>(to > from ? to - from : 65'535 - from + to);
 }
@@ -72,7 +72,7 @@ void Outbox::adopt(std::vector<Moved> moved) {
             put_in_flight(list, std::move(each));
         list.back().sent_at = sent_at;
     }
-    // Should the store know of more, it is sent again.
+    // If the store knows of more, it is sent again.
     for (auto entry = restored.begin(); entry != restored.end();) {
         const auto next = std::next(entry);
         List& list = entry->released ? sent_ : interrupted_;
@@ -250,7 +250,7 @@ void Outbox::count_out(const Delivery& delivery) {
     if (delivery.message) bytes_held_ -= delivery.cost();
 }
 
-/// The next identifier after `last` that no message in flight has. There is always a free one.
+/// The next identifier after `last` that is not in flight. There is always a free one.
 std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
     // Searched only when the known free ones are used up: new messages don't take identifiers
     // ahead.
@@ -266,7 +266,7 @@ std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
     return after(last);
 }
 
-/// It is new in the queue.
+/// The message is new in the queue.
 void Outbox::count_queued(Queue::iterator entry) {
     queued_bytes_ += entry->cost;
     totals_.bytes += entry->cost;
@@ -280,7 +280,7 @@ void Outbox::count_queued(Queue::iterator entry) {
     ++totals_.expiring;
 }
 
-/// Its body is in memory now.
+/// The message's body is in memory now.
 void Outbox::count_body(QueuedMessage& entry) {
     if (entry.can_be_left_to_store()) return totals_.bodies.add(entry, totals_.journal->unit());
     bytes_held_ += entry.cost;
@@ -370,7 +370,8 @@ std::vector<Stamp> Outbox::bodies_to_read(std::size_t most, std::size_t most_byt
     return stamps;
 }
 
-/// The queue begins with those that were asked for, unless some were dropped or sent meanwhile.
+/// The queue begins with the messages that were asked for, unless some were dropped or sent
+/// meanwhile.
 Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
     shares_.reset();
     Queue lost;

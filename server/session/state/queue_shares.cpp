@@ -5,7 +5,7 @@
 
 namespace pulsegate {
 
-/// `bytes`: what the sender has from now on.
+/// `bytes` is the sender's new share.
 void QueueShares::count(Sender sender, Share& share, std::size_t bytes) {
     by_bytes_.erase({share.bytes, sender});
     share.bytes = bytes;

@@ -36,7 +36,7 @@ SessionTable::~SessionTable() {
     totals_.disconnected_bytes -= disconnected_bytes_;
 }
 
-/// Of disconnected clients, here and in the whole gateway.
+/// The sessions of disconnected clients, here and in the whole gateway.
 void SessionTable::count(std::ptrdiff_t sessions, std::ptrdiff_t bytes) {
     disconnected_ += static_cast<std::size_t>(sessions);
     disconnected_bytes_ += static_cast<std::size_t>(bytes);
@@ -93,7 +93,7 @@ Tick SessionTable::will_due(const Session& session) {
     return session.expiry_timer->ends - left;
 }
 
-/// What is due now of the session; its timer is set for what comes next.
+/// Returns what is due of the session now, and sets its timer for what comes next.
 SessionTable::Due SessionTable::next(SessionExpiry& expiry) {
     const Tick now = expiry_wheel_.now();
     if (expiry.is_awaited) {

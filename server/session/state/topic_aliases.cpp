@@ -4,8 +4,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Others choose these topics, and the client that they are sent to has the aliases kept: only
-/// small ones.
+/// Only small topics get aliases: the senders choose the topics, and the receiver decides that the
+/// aliases are kept.
 constexpr std::size_t longest_outgoing = 1024;
 
 }  // namespace

@@ -14,7 +14,8 @@ bool tells_sender(const BrokerSettings& settings, std::string_view topic) {
     return !settings.sender_property.empty() && is_chat_topic(topic);
 }
 
-/// The first one: what clients may have stored there before the setting was on comes behind it.
+/// The first such property; others that clients may have stored before the setting was on follow
+/// it.
 std::optional<std::string_view> stated_sender(const BrokerSettings& settings,
                                               const Properties& properties) {
     std::optional<std::string_view> sender;

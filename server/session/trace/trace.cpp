@@ -2,8 +2,8 @@
 
 namespace pulsegate {
 
-/// What comes behind a lost event is lost as well until the reader has taken the others: so it
-/// knows where the gap is.
+/// After a lost event all further ones are lost too, until the reader has taken the earlier ones.
+/// So the reader knows where the gap is.
 void Trace::put(std::string event) {
     {
         const std::lock_guard lock(mutex_);

@@ -30,7 +30,7 @@ HistoryEvent with_short_texts(HistoryEvent event) {
     return event;
 }
 
-/// Does it tell the same as the one before, but for the moment and the port? Logins never do.
+/// True if it equals the event before, except for time and port. Logins never do.
 bool is_repeated(const HistoryEvent& last, const HistoryEvent& event) {
     return event.kind != HistoryKind::login && last.kind == event.kind &&
            last.cause == event.cause && last.reason == event.reason &&
@@ -66,7 +66,7 @@ std::string_view name(HistoryKind kind) {
     return "unknown";
 }
 
-/// How an event begins in its block; its texts are behind it.
+/// The beginning of an event in its block; its texts follow.
 struct HistoryBlocks::Head {
     std::uint64_t owner;
     WallMillis time;
@@ -78,7 +78,7 @@ struct HistoryBlocks::Head {
     Cause cause;
     Reason reason;
     Version version;
-    std::uint8_t client;  ///< sizes of the texts
+    std::uint8_t client;  ///< size of its text
     std::uint8_t address;
     std::uint8_t listener;
     std::uint8_t why;
@@ -154,7 +154,7 @@ void HistoryBlocks::append(Block& block, const Head& head, const HistoryEvent& e
     block.used = static_cast<std::uint16_t>(block.used + head.size());
 }
 
-/// Counts the event in the owner's last one, if that is the same. Its texts stay as they are.
+/// Counts the event in the owner's last one, if that is the same. The texts stay as they are.
 bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEvent& event) {
     std::optional<std::size_t> last;
     for (std::size_t place = 0; place < block.used;) {
@@ -173,7 +173,7 @@ bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEve
     return true;
 }
 
-/// More than is needed, so that it is not done for each event.
+/// Frees more than is needed, so that it does not run for each event.
 void HistoryBlocks::make_room(Block& block, const Head& head) {
     constexpr std::size_t kept = sizeof block.bytes / 4 * 3;
     if (block.used + head.size() <= sizeof block.bytes) return;
@@ -186,7 +186,7 @@ void HistoryBlocks::make_room(Block& block, const Head& head) {
         bytes.of(events.back().second.account) += events.back().second.size();
     }
     for (std::size_t used = block.used + head.size(); used > kept;) {
-        auto oldest = events.end();  // of the account that has most
+        auto oldest = events.end();  // of the largest account
         std::size_t most = 0;
         for (auto each = events.begin(); each != events.end(); ++each)
             if (const auto has = bytes.of(each->second.account); has > most) {
@@ -261,7 +261,7 @@ void History::add_refused(std::string_view user, const Address& address,
     if (keeps_) of_refused_.add({fingerprint(user), fingerprint(address.text())}, event);
 }
 
-/// What is still to be sent on the connection, or how it ends, is about the same client.
+/// Later output on the connection, or its end, is about the same client.
 void History::tell_traces(std::string_view user, const HistoryEvent& event) {
     if (!tracer_.is_on() || event.is_traced) return;
     if (event.link) tracer_.claim(*event.link, user, event.client);

@@ -7,13 +7,14 @@ namespace pulsegate {
 
 namespace {
 
-/// Of one user, to find one that gives way. The next search goes on behind them.
+/// The inboxes of one user that a search examines to find one that gives way. The next search
+/// continues after them.
 constexpr std::size_t examined_at_a_time = 16;
 
 /// An inbox of more senders is not examined, and stays.
 constexpr std::size_t most_senders_examined = 64;
 
-/// What a message takes in memory when its body is left to the store.
+/// A message's bytes in memory when its body is left to the store.
 constexpr std::size_t bytes_of_entry = 48;
 
 }  // namespace
@@ -65,7 +66,7 @@ bool InboxSenders::takes_part(const Outbox& inbox, Sender sender) const {
     return parts != parts_.end() && parts->second.contains(sender);
 }
 
-/// The gateway's own messages give way to nobody, and take the place of anybody with more.
+/// The gateway's own messages never give way, and take the place of any sender with more.
 std::size_t InboxSenders::count_of(Sender sender) const {
     if (sender == InboxAccounts::gateway) return 0;
     const auto found = senders_.find(sender);
@@ -97,7 +98,7 @@ const Outbox* InboxSenders::surplus(Sender newcomer, const MayEnd& may_end) {
         if (least <= most || !may_end(*inbox)) continue;
         found = inbox;
         most = least;
-        if (least == largest.inboxes.size()) break;  // nobody has more
+        if (least == largest.inboxes.size()) break;  // no sender has more
     }
     return found;
 }

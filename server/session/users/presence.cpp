@@ -22,14 +22,14 @@ namespace {
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
-/// Of a user who has more, those that came latest are compared.
+/// If a user has more, the latest ones are compared.
 constexpr int devices_compared = 1000;
 
-/// Above this sum of their names, too, those who never stayed are forgotten after a minute.
+/// Users who never stayed are also forgotten after a minute if their names exceed this sum.
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr Millis a_minute = 60'000;
 
-/// A clock before 1970 has made greater versions, which few readers of JSON take for numbers.
+/// A clock before 1970 made greater versions, which few readers of JSON accept as numbers.
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
 
 /// Finds users by a position.
@@ -51,7 +51,7 @@ void dispose(PresenceEntry* entry) {
         delete static_cast<User*>(entry);
 }
 
-/// Those who are dormant are shown as a copy without devices.
+/// Shows dormant users as a copy without devices.
 template <class Result>
 Result show_to(const std::function<Result(User&)>& visitor, PresenceEntry& entry) {
     if (!entry.is_dormant) return visitor(static_cast<User&>(entry));
@@ -113,7 +113,7 @@ Presence::~Presence() { by_change_.clear_and_dispose(dispose); }
 void Presence::replace(PresenceEntry& old, PresenceEntry& replacement) {
     thread_.assert_here();
     replacement.copy_presence(old);
-    // It has the same name, and so the same place.
+    // It has the same name, and therefore the same place.
     const_cast<PresenceEntry*&>(*by_name_.find(&old)) = &replacement;
     by_change_.replace_node(by_change_.iterator_to(old), replacement);
 }
@@ -280,8 +280,8 @@ std::optional<PresencePosition> Presence::visit_entries(
     thread_.assert_here();
     auto next = by_change_.upper_bound(after, ByPosition{});
     while (next != by_change_.end() && most > 0) {
-        auto& entry = const_cast<PresenceEntry&>(*next++);  // its place is what must not change
-        if (--most == 0) after = entry.position();          // before it is forgotten
+        auto& entry = const_cast<PresenceEntry&>(*next++);  // only its place must not change
+        if (--most == 0) after = entry.position();          // before the entry is forgotten
         if (visitor(entry)) continue;
         after = entry.position();
         break;
@@ -312,7 +312,7 @@ void Presence::forget_some(WallMillis now, Millis kept,
     };
     const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
         if (!due(entry)) return true;
-        User& user = static_cast<User&>(entry);  // who is dormant has a session
+        User& user = static_cast<User&>(entry);  // a dormant user has a session
         if (user.online()) return true;
         if (forgotten) forgotten(user);
         forget(user);
@@ -359,7 +359,7 @@ PutUser stored_presence(const User& user) {
 std::string to_json(const User& user, Millis now, WallMillis wall) {
     json::array devices;
     std::size_t room = names_listed;
-    std::size_t waiting = 0;  // connected devices come first, but for logins that wait
+    std::size_t waiting = 0;  // connected devices come first, except for waiting logins
     WallMillis last_seen = user.last_seen();
     for (const Device& device : user.devices) {
         if (!device.here && ++waiting > devices_listed) break;
