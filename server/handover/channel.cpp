@@ -16,14 +16,15 @@ namespace pulsegate {
 
 namespace {
 
-/// Before each message.
+/// The header before each message.
 struct MessageHeader {
     std::uint32_t step;
     std::uint32_t has_descriptor;
     std::uint64_t size;
 };
 
-/// A client's state has its queue of a session that is not stored; no honest one is larger.
+/// The most bytes of a message. A client's state includes the queue of a session that is not
+/// stored; no honest one is larger.
 constexpr std::uint64_t largest_message = 1ull << 30;
 
 [[noreturn]] void fail(const char* what) {
@@ -90,7 +91,8 @@ void HandoverChannel::send(HandoverStep step, std::string_view body, Deadline de
     while ((sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL)) < 0) {
         if (errno == EPIPE || errno == ECONNRESET) throw OtherEnded("the other process has ended");
         if (errno != EAGAIN && errno != EINTR && errno != ETOOMANYREFS) fail("sendmsg");
-        // Too many descriptors are on their way: the other process takes them, which no event says.
+        // Too many descriptors are on their way. No event tells when the other process has taken
+        // them.
         if (errno == ETOOMANYREFS) ::poll(nullptr, 0, 1);
         wait(POLLOUT, deadline);
     }

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// The old process decides how long it waits: then it ends this one.
+/// The old process decides how long to wait; then it ends this one.
 HandoverChannel::Deadline long_wait() { return Clock::now() + 10min; }
 
 void tell_unread(const char* what) {
@@ -34,7 +34,7 @@ std::unique_ptr<Predecessor> Predecessor::find() {
     int descriptor = -1;
     const std::string_view text = said;
     std::from_chars(text.data(), text.data() + text.size(), descriptor);
-    ::unsetenv(handover_variable);  // it is not for processes that this one starts
+    ::unsetenv(handover_variable);  // not for processes that this one starts
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     return std::make_unique<Predecessor>(UniqueFd(descriptor));
 }
@@ -43,7 +43,7 @@ void Predecessor::refuse(const std::string& why) {
     try {
         channel_.send(HandoverStep::refused, why, long_wait());
     } catch (const HandoverError&) {
-        // It has ended, or has ended this process: nobody is left to be told.
+        // It has ended, or is ending this process, so there is nobody to tell.
     }
 }
 
@@ -71,7 +71,7 @@ Inheritance Predecessor::await_inheritance() {
 Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_history,
                              const std::function<void()>& finish, bool divides_rooms) {
     Ready ready{.divides_rooms = divides_rooms};
-    // In a thread that ends, for then the shards may have threads of their own.
+    // On a thread that ends, so that the shards can be handed to threads of their own.
     std::async(std::launch::async, [&] {
         for (;;) {
             auto message = channel_.receive(long_wait());
@@ -90,7 +90,7 @@ Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_histo
         channel_.send(HandoverStep::ready, encode(ready), long_wait());
         return decode_go(channel_.expect(HandoverStep::go, long_wait()).body);
     } catch (const OtherEnded&) {
-        // It has died with everything passed on: its clients are served here.
+        // It has died after it passed everything on, so its clients are served here.
         Go alone{.outcome = {.end = UpgradeOutcome::End::completed, .to = own_hello().version},
                  .since = Clock::now()};
         alone.outcome.moved = ready.adopted;

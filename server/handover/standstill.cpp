@@ -20,9 +20,9 @@ namespace pulsegate {
 
 namespace {
 
-/// All clients wait meanwhile; those who log in can try again.
+/// All clients wait meanwhile; clients that log in can try again.
 constexpr Millis longest_wait_for_logins = 250;
-/// Lines that nobody reads, as of a pipe without a reader, are lost with this process.
+/// Lines without a reader, as in a pipe that nobody reads, are lost with this process.
 constexpr std::chrono::milliseconds longest_wait_for_events{100};
 
 }  // namespace
@@ -67,7 +67,7 @@ void Standstill::go_on() {
         try {
             gateway_.store.resume(std::move(lock_));
         } catch (const std::exception& error) {
-            // All that was acknowledged is stored: the next start finds it.
+            // Everything acknowledged is stored, so the next start finds it.
             spdlog::critical("the store can't be opened again: {}; the gateway exits",
                              error.what());
             spdlog::shutdown();

@@ -16,10 +16,11 @@ namespace pulsegate {
 
 namespace {
 
-/// Of the child, which has nothing else but the standard ones.
+/// The child's descriptor; it has no others except the standard ones.
 constexpr int channel_descriptor = STDERR_FILENO + 1;
 
-/// What systemd has said to this process alone: which sockets it passes, and who is watched.
+/// Variables of systemd for this process alone: the sockets that it passes, and the process that it
+/// watches.
 bool is_for_this_process(std::string_view variable) {
     constexpr std::string_view names[] = {
         "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", "PULSEGATE_HANDOVER="};
@@ -41,7 +42,8 @@ private:
 
 pid_t spawn(const std::string& program, char** arguments, int channel) {
     SpawnActions actions;
-    // Another number first: a descriptor that already has the right one would stay close-on-exec.
+    // Another number first, because a descriptor that already has the right one would stay
+    // close-on-exec.
     ::posix_spawn_file_actions_adddup2(actions.get(), channel, channel_descriptor + 1);
     ::posix_spawn_file_actions_adddup2(actions.get(), channel_descriptor + 1, channel_descriptor);
     ::posix_spawn_file_actions_addclosefrom_np(actions.get(), channel_descriptor + 1);

@@ -22,8 +22,8 @@ namespace {
 /// understand; and the oldest one that is still read.
 constexpr int state_format = 1;
 constexpr int oldest_state_format = 1;
-/// The same of what a gateway has besides its clients. A program that does not say that it reads
-/// that is not sent any.
+/// The same for a gateway's data besides its clients. A program that does not say that it reads
+/// this data is sent none.
 constexpr int gateway_format = 1;
 
 json::object parse(std::string_view text) {

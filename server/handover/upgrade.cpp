@@ -31,10 +31,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// Until the new process has read its settings, while this one serves.
+/// The time for the new process to read its settings, while this one serves.
 constexpr auto longest_start = 10s;
 
-/// Measures the time in which nobody serves.
+/// Measures the time in which neither process serves.
 class Pause {
 public:
     explicit Pause(UpgradeOutcome& outcome) : outcome_(outcome) {}
@@ -149,7 +149,7 @@ private:
         done->get_future().get();
     }
 
-    /// Returns only by an exception.
+    /// Always throws.
     [[noreturn]] void go(const Standstill& standstill, HandoverChannel::Deadline deadline,
                          const UpgradeOutcome& outcome) {
         channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
@@ -168,7 +168,7 @@ private:
         leave(0);
     }
 
-    /// Nothing is closed or written any more: another process has it all.
+    /// Nothing is closed or written any more, because another process has everything.
     [[noreturn]] static void leave(int status) {
         spdlog::shutdown();
         std::_Exit(status);

@@ -16,13 +16,13 @@ namespace pulsegate {
 
 namespace {
 
-/// Of the disk, for what is stored.
+/// The part of the disk that stored data may use.
 std::size_t usual_share(const std::string& folder, std::size_t stored) {
     if (folder.empty()) return std::numeric_limits<std::size_t>::max();
     return (std::filesystem::space(folder).available + stored) / 5 * 4;
 }
 
-/// Events must not take the room of the messages that wait: when that is used up, sessions end.
+/// Events must not take the room of waiting messages: when that is used up, sessions end.
 std::size_t event_log_share(std::size_t stated, std::size_t all) {
     constexpr std::size_t usual = std::size_t{256} * 1024 * 1024;
     if (stated == 0) return std::min(usual, all / 4);

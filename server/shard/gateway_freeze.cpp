@@ -25,7 +25,7 @@ void GatewayFreeze::end(const std::vector<Shard*>& shards, const std::function<v
         shards, [](Shard& shard) { shard.thaw(); }, done);
 }
 
-/// Calls `done` on the thread of the last one.
+/// Calls `done` on the thread of the last shard.
 void GatewayFreeze::on_each(const std::vector<Shard*>& shards,
                             const std::function<void(Shard&)>& task,
                             const std::function<void()>& done) {
@@ -56,9 +56,9 @@ void GatewayFreeze::look(Shard& shard, std::size_t place) {
     if (--left_ == 0) decide(shard);
 }
 
-/// A shard may be quiet, and be sent something by one that is not. But if all were quiet at two
-/// looks, and none has handled anything in between, then nothing was on its way after the first
-/// one: it would have been in a mailbox, and before the second look.
+/// A quiet shard may still be sent something by one that is not quiet. But if all were quiet at two
+/// looks, and none has handled anything in between, nothing was on its way after the first look: it
+/// would have been in a mailbox, and handled before the second look.
 void GatewayFreeze::decide(Shard& last) {
     const bool is_still = is_quiet_ && was_quiet_ && !has_changed_;
     was_quiet_ = is_quiet_;

@@ -25,7 +25,7 @@ PlainSession PlainSessions::add(const PutOwner& stored) {
     return added;
 }
 
-/// Who watches presence has missed some of it, and retained messages may be owed: see Replay.
+/// A watcher of presence has missed changes, and retained messages may be owed: see Replay.
 bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
     const std::string& filter = stored.filter;
     if (session.filter_size != 0 || has_wildcard(filter) || shared_filter(filter) ||

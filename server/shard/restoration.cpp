@@ -26,10 +26,10 @@ namespace pulsegate {
 
 namespace {
 
-/// Messages that are read at once, so that few are in memory twice.
+/// The most messages that are read at once, so that few are in memory twice.
 constexpr std::size_t stamps_a_read = 4096;
 
-/// Gives each shard what belongs to it.
+/// Gives each shard its data.
 class Restoration final : public Ledger::Visitor {
 public:
     Restoration(const std::vector<Restore*>& shards, const std::function<Millis()>& clock)
@@ -38,7 +38,7 @@ public:
     void expect(const StoredCounts& counts) override {
         owners_.reserve(counts.owners);
         users_.reserve(counts.users);
-        const auto share = [&](std::size_t of_all) {  // they are spread evenly, but for some
+        const auto share = [&](std::size_t of_all) {  // they are spread almost evenly
             return of_all / shards_.size() + of_all / (32 * shards_.size());
         };
         const StoredCounts of_one{share(counts.owners), share(counts.subscriptions),
@@ -145,14 +145,14 @@ public:
 
     KeptOut take_kept_out() { return std::move(kept_out_); }
     std::vector<Operation> take_expired() { return std::move(expired_); }
-    /// The logs of rooms for another number of shards. The old owners end behind the new ones, or
-    /// nobody would wait for the messages.
+    /// Divides the logs of rooms for another number of shards. The old owners end after the new
+    /// ones begin, or nobody would wait for the messages.
     std::vector<Operation> take_divided() {
         begun_.insert(begun_.end(), ended_.begin(), ended_.end());
         return std::move(begun_);
     }
 
-    /// Reads the messages that were under way at QoS 2 or are shared subscriptions', and ends.
+    /// Reads the messages that were under way at QoS 2 or belong to shared subscriptions, and ends.
     void finish(Ledger& ledger, Ledger::Start& start) {
         read(ledger, under_way_, [&](const MessageRef& message, const Receiver& receiver) {
             Owner& owner = *find(receiver.owner);
@@ -164,7 +164,7 @@ public:
             else if (!is_inbox(owner))
                 begin_absence(owner);
         }
-        for (Owner& owner : owners_)  // how long they last depends on the others
+        for (Owner& owner : owners_)  // their lifetime depends on the other owners
             if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (Restore* shard : shards_) shard->begin_versions_at(start.version_floor);
@@ -183,21 +183,21 @@ public:
     }
 
 private:
-    /// A session that is restored, or may be so in one piece.
+    /// A session that is restored, or can be restored in one piece.
     struct Owner {
         OwnerId id;
         unsigned shard;
-        Session* session = nullptr;  ///< null: all that was read of it is `plain` and its absence
+        Session* session = nullptr;  ///< null: only `plain` and its absence were read
         PlainSession plain{};
         PutAbsence absence{};
         SentBefore sent_before{};
     };
 
-    /// When the will is due of a client that was connected says its user's row.
+    /// The user's row tells when the will of a connected client is due.
     static bool may_be_awaited(const Owner& owner) {
         return owner.session && owner.session->state.will() && owner.absence.ends == 0;
     }
-    /// Nobody could come back before the store was read.
+    /// No client could come back before the store was read.
     void restore_user(const PutUser& stored) {
         Restore& home = *shards_[home_of(stored.name)];
         const auto until = home.user(stored, clock_());
@@ -210,14 +210,14 @@ private:
         with_will_.erase(first, last);
     }
 
-    /// What waits for the members of a room, of one shard.
+    /// The messages that wait for members of a room on one shard.
     struct Log {
         PutOwner owner{};
         std::vector<std::pair<WaitingMessage, Receiver>> waiting{};
     };
 
-    /// Older versions have not stored it of members who have a device: if the next crash ends that,
-    /// the rooms would take them for users who never had one, and have missed everything.
+    /// Older versions did not store it for members with a device. If the next crash ended that
+    /// device, the rooms would take such members for users who never had one and missed everything.
     void note_devices() {
         std::set<std::string_view> known;
         for (const PutAway& each : away_) known.insert(each.user);
@@ -255,7 +255,7 @@ private:
         }
     }
 
-    /// There was another number of shards, and the members were on others.
+    /// The number of shards was another one, so the members were on other shards.
     void merge(const Log& log) {
         for (const auto& each : log.waiting)
             merged_[log.owner.user].emplace(each.first.stamp, each);
@@ -264,7 +264,7 @@ private:
 
     using Merged = std::map<Stamp, std::pair<WaitingMessage, Receiver>>;
 
-    /// Which members are behind of what, their places say: each shard gets all of it.
+    /// Each shard gets all messages; the places of its members tell which of them they lack.
     void spread(const std::string& topic, const Merged& messages, OwnerId& next_owner) {
         for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
             if (!shards_[shard]->has_members(topic)) continue;
@@ -282,7 +282,7 @@ private:
         }
     }
 
-    /// When it ends, by the monotonic clock: never 0, which is "never".
+    /// The end of its time by the monotonic clock; never 0, which means "never".
     Millis monotonic(WallMillis when) const {
         return when == 0 ? 0 : std::max<Millis>(now_ + (when - wall_), 1);
     }
@@ -310,8 +310,8 @@ private:
         home(owner).absence(session_of(owner), owner.absence, owner.sent_before, now_);
     }
 
-    /// Null: it has ended. Most rows come in the order of owners: then this one is that of the last
-    /// row, or the next.
+    /// Null if the owner has ended. Most rows come in the order of owners; then it is the last
+    /// row's owner, or the next one.
     Owner* find(OwnerId owner) {
         for (std::size_t place : {last_, last_ + 1})
             if (place < owners_.size() && owners_[place].id == owner)
@@ -322,14 +322,14 @@ private:
         return &*found;
     }
 
-    /// Messages of which the store's start tells no body, by ascending stamps.
+    /// Messages whose bodies are not read at the store's start, by ascending stamps.
     using Unread = std::vector<std::pair<Stamp, Receiver>>;
 
-    /// Its session has ended, with the process or before.
+    /// An owner whose session has ended, with the process or before.
     struct Retired {
         PutOwner owner{};
-        std::set<Stamp> under_way{};  ///< at QoS 2: nobody else may get it (MQTT 5.0, 4.8.2)
-        Unread shared{};              ///< what waits for another member of its group
+        std::set<Stamp> under_way{};  ///< at QoS 2: no other client may get it (MQTT 5.0, 4.8.2)
+        Unread shared{};              ///< messages that wait for another member of their group
 
         void add(Stamp stamp, const Receiver& receiver) {
             if (receiver.share && !under_way.contains(stamp)) shared.emplace_back(stamp, receiver);
@@ -346,14 +346,14 @@ private:
         });
     }
 
-    /// Calls `restore(message, receiver)` for each.
+    /// Calls `restore(message, receiver)` for each message.
     template <class Restore>
     void read(Ledger& ledger, const Unread& messages, Restore restore) {
         for (std::size_t begin = 0; begin < messages.size();)
             begin = read_some(ledger, messages, begin, restore);
     }
 
-    /// Returns where to go on: behind all receivers of the last message.
+    /// Returns the place to continue, after all receivers of the last message.
     template <class Restore>
     std::size_t read_some(Ledger& ledger, const Unread& messages, std::size_t begin,
                           Restore restore) {
@@ -383,7 +383,7 @@ private:
         return end;
     }
 
-    /// Its body can't be read, or is missing: nobody will get it.
+    /// The message's body is damaged or missing, so no client will get it.
     void note_damaged(Stamp stamp, const Receiver& receiver) {
         spdlog::error("message {} that waits for owner {} is damaged, and lost", stamp,
                       receiver.owner);
@@ -409,10 +409,10 @@ private:
     const std::vector<Restore*>& shards_;
     const std::function<Millis()>& clock_;
     const Millis now_;
-    const WallMillis wall_ = wall_now();  ///< the same moment
+    const WallMillis wall_ = wall_now();  ///< at the same moment
     std::vector<Owner> owners_;           ///< ascending
     PlainSessions plain_;
-    std::size_t last_ = 0;  ///< place of the one that was found last
+    std::size_t last_ = 0;  ///< place of the owner that was found last
     std::size_t waiting_ = 0;
     std::map<OwnerId, Log> logs_;
     std::map<std::string, Merged> merged_;
@@ -423,17 +423,18 @@ private:
         bool operator()(const auto& a, const auto& b) const { return *a < *b; }
     };
     std::set<std::shared_ptr<const std::string>, ByText> shares_;
-    std::vector<Operation> begun_;  ///< the logs of shards that had none
-    std::vector<Operation> ended_;  ///< those of shards that are no more
+    std::vector<Operation> begun_;  ///< logs of shards that had none
+    std::vector<Operation> ended_;  ///< logs of former shards
     std::vector<Operation> expired_;
     std::size_t retained_ = 0;
-    std::vector<PutUser> users_;                         ///< for behind the sessions
+    std::vector<PutUser> users_;                         ///< restored after the sessions
     std::multimap<std::string_view, Owner*> with_will_;  ///< by their users
     KeptOut kept_out_;
     bool bans_ended_ = false;
 };
 
-/// In many units, because the store divides its work between units. None depends on another.
+/// In many units, because the store divides its work between units. No operation depends on
+/// another.
 void submit_expired(Ledger& ledger, std::vector<Operation> expired) {
     constexpr std::ptrdiff_t most = 100;
     for (auto next = expired.begin(); next != expired.end();) {

@@ -28,7 +28,7 @@ struct ItemWeight {
     }
 };
 
-/// What has been logged before has no words any more.
+/// An ending that was logged before has no text any more.
 void log_end(const Connection& connection, const Ending& ending, bool logs_logins, Millis now) {
     const bool has_words = *ending.why != '\0';
     const bool matters = logs_logins || (has_words && ending.cause == Cause::timeout);
@@ -46,16 +46,16 @@ void log_end(const Connection& connection, const Ending& ending, bool logs_login
                     LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
 }
 
-/// What a login takes, in messages to one client.
+/// The work of a login, in messages to one client.
 constexpr std::uint64_t login_work = 128;
 
-/// How long clients have to read the DISCONNECT of a server that stops.
+/// The time for clients to read the DISCONNECT of a server that stops.
 constexpr Millis disconnect_patience = 300;
 
-/// In ns, of what may come so often a second; 0 if it may come any time.
+/// The interval in ns for a rate per second; 0 if there is no limit.
 double time_of_one(double rate) { return rate == 0 ? 0 : 1e9 / rate; }
 
-/// Of memory-budget, for unfinished packets.
+/// The part of memory-budget for unfinished packets.
 constexpr std::size_t least_for_unfinished = 16 * 1024 * 1024;
 
 TransportSettings transport_settings(const Config& config, const Admission& admission) {
@@ -79,7 +79,7 @@ LoginSettings login_settings(const Config& config, unsigned shard) {
             .log_logins = config.log_logins};
 }
 
-/// Users of clients that are asked to leave are awaited, if the next start will know them.
+/// Users of clients that are asked to leave are awaited if the next start will know them.
 Ending drained_ending(const Config& config) {
     return {
         config.stores() ? Cause::drained : Cause::shutdown,
@@ -143,7 +143,7 @@ void Shard::drain(Millis over) {
 void Shard::announce_shutdown() {
     if (rest_ == Rest::all) return;  // another process has its clients
     listeners_.stop();
-    // Or somebody would come online after all are told that everybody is offline.
+    // Otherwise a user could come online after all users were reported offline.
     logins_.announce_shutdown();
     const bool are_awaited = is_drained_ && drained_.cause == Cause::drained;
     broker_.begin_stop(
@@ -199,7 +199,7 @@ ShardStatus Shard::status() const {
     return status;
 }
 
-// -- what connections report --
+// -- events of connections --
 
 void Shard::on_connect(Connection& connection, ReceivedConnect connect, Millis now) {
     admission_.weigh_if_due(now, bytes_of_messages());  // it may have a large will
@@ -249,7 +249,7 @@ bool Shard::awaits_answers(const Connection& connection) const {
     return connection.session && broker_.awaits_answers(*connection.session);
 }
 
-// -- what logins ask for --
+// -- requests of logins --
 
 void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
 void Shard::begin_check(CheckTurn turn) { send(turn); }
@@ -268,14 +268,14 @@ void Shard::drain_mailbox() {
     while (const auto cost = receive_next()) {
         handled += cost;
         if (work() - began_at + handled <= work_a_turn) continue;
-        rounds_.go_on();  // the rest in another one
+        rounds_.go_on();  // the rest comes in another round
         break;
     }
     transport_.end_turn();
 }
 
-/// Does what is to be done next; returns what it cost beside `work`, or 0 if there is nothing. A
-/// message is work even if it interests nobody, or senders could keep us here for ever.
+/// Handles the next item. Returns its cost besides `work`, or 0 if there is nothing. A message is
+/// work even without subscribers, or senders could keep us here for ever.
 std::uint64_t Shard::receive_next() {
     if (broker_.unfinished()) {
         broker_.go_on(monotonic_now());
@@ -321,9 +321,9 @@ void Shard::tick() {
     advance();
 }
 
-/// While memory is scarce, what the allocator keeps free counts as well: it is given back, or
-/// clients would be refused for it, and users would have to end for it. That takes longer the more
-/// is free, so it has a hundredth of the time.
+/// While memory is scarce, the allocator's free memory counts as well. It is given back, because
+/// otherwise clients would be refused and users would lose sessions for it. That takes longer the
+/// more is free, so it gets a hundredth of the time.
 void Shard::weigh() {
     admission_.weigh();
     const Millis began = monotonic_now();

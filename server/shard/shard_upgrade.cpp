@@ -1,5 +1,5 @@
-// What a shard does when another process takes the place of this one: it comes to rest, describes
-// its clients, and wakes again if the other one fails; or it begins with the clients of another.
+// A shard's part in an upgrade. In the old process it comes to rest, describes its clients, and
+// goes on if the new process fails. In the new process it begins with the clients of the old one.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -58,7 +58,7 @@ void Shard::thaw() {
     transport_.wake(monotonic_now() - rested_);
     logins_.hold(holds_logins_ = false);
     listeners_.tick();
-    rounds_.go_on();  // with what was held
+    rounds_.go_on();  // with the items that were held
 }
 
 void Shard::after(Millis time, std::function<void()> call) {
@@ -72,7 +72,7 @@ std::optional<Shard::Item> Shard::next_item() {
     return first;
 }
 
-/// At rest it does what it is told, and nothing else.
+/// At rest it runs tasks, and nothing else.
 bool Shard::must_wait(const Item& item) const {
     if (rest_ == Rest::none || std::holds_alternative<Task>(item)) return false;
     const bool is_of_login = std::holds_alternative<WaitingLogin>(item) ||
@@ -114,7 +114,7 @@ Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
     return Adoption::refused;
 }
 
-/// What is damaged is refused there.
+/// Damaged data is refused there.
 unsigned Shard::home_of(std::string_view state, unsigned shards) {
     return home_shard(user_of_record(state).value_or(""), shards);
 }

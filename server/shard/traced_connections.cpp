@@ -21,7 +21,7 @@ TraceSubject traced_subject(const Connection& connection) {
     return {.user = session->user.name, .client = session->client, .link = &connection};
 }
 
-/// The user and the client id that a CONNECT names, whether or not the login succeeds.
+/// The user and client id that a CONNECT names, whether or not the login succeeds.
 void claim_by_connect(Logins& logins, const Connection& connection, Bytes packet, Version version) {
     const Decoded decoded = decode(packet, version, Sender::client);
     const auto* const read = std::get_if<Packet>(&decoded);

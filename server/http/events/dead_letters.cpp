@@ -46,7 +46,7 @@ json::object letter_json(std::uint64_t log, const DeadLetter& letter) {
 
 using DeadLetters = std::optional<std::vector<DeadLetter>>;
 
-/// Nothing: the store is in trouble.
+/// Nothing if the store is in trouble.
 awaitable<DeadLetters> letters_behind(const ApiContext& api, EventNumber after, std::size_t most) {
     const auto ask = [&api, after, most](auto answer) {
         api.store.ledger().list_dead_letters(
@@ -59,7 +59,7 @@ awaitable<DeadLetters> letters_behind(const ApiContext& api, EventNumber after, 
     co_return co_await await_result<DeadLetters>(api.io, ask);
 }
 
-/// The reply names how many there were; nothing: the store is in trouble.
+/// The reply has the number of dead letters; nothing if the store is in trouble.
 template <class Change>
 awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::string_view named) {
     const auto ask = [&api, change](auto answer) {

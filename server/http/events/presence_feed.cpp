@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// That are sent at a time.
+/// The most events that are sent at a time.
 constexpr std::size_t changes_streamed = 100;
 constexpr unsigned longest_poll = 60;
-/// A stream says something so often, so that proxies keep it open and a client that has gone is
-/// noticed.
+/// A stream sends something at this interval, so that proxies keep it open and a client that has
+/// gone is noticed.
 constexpr auto stream_pulse = 15s;
 
 template <class Number>
@@ -35,7 +35,7 @@ bool read_number(std::string_view text, Number& number, int base) {
     return read.ec == std::errc() && read.ptr == end;
 }
 
-/// What a reader does who has missed something.
+/// Tells a reader that has missed events what to do.
 ApiReply gone_reply(const PresenceFeed& feed) {
     return api_refusal(ApiError::cursor_too_old,
                        "the log no longer contains these changes: read all pages of GET "
@@ -63,13 +63,13 @@ ApiReply page_reply(const PresenceFeed& feed, const EventPage& page) {
                                 feed.cursor(page.upto), page.upto < feed.last())};
 }
 
-/// Server-sent events, each with the cursor behind it as its id.
+/// Server-sent events, each with the cursor after it as its id.
 class PresenceStream {
 public:
     PresenceStream(PresenceFeed& feed, EventNumber after)
         : feed_(feed), place_(feed.places()), after_(after) {}
 
-    /// What is to be written next; "": the stream has ended.
+    /// The next text to write; "" if the stream has ended.
     awaitable<std::string> next() {
         if (has_ended_) co_return "";
         if (!std::exchange(has_begun_, true)) co_return position();
@@ -110,7 +110,7 @@ ApiReply stream_reply(PresenceFeed& feed, EventNumber after) {
             }};
 }
 
-/// Where the reader wants to go on; nothing: with what happens from now on.
+/// Where the reader wants to continue; nothing: with events from now on.
 std::optional<std::string> cursor_asked(const ApiRequest& request, bool is_stream) {
     if (is_stream && !request.last_event_id.empty()) return std::string(request.last_event_id);
     return request.query.text("after");

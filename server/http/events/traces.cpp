@@ -24,7 +24,7 @@ using TraceClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t longest_trace = 3600;  ///< s
 
-/// A quiet stream says something so often, so that a reader that has gone is noticed.
+/// A quiet stream sends something at this interval, so that a reader that has gone is noticed.
 constexpr auto trace_pulse = 5s;
 
 TraceTarget trace_target_in(const Query& query) {
@@ -50,7 +50,7 @@ public:
     TraceStream(const TraceStream&) = delete;
     TraceStream& operator=(const TraceStream&) = delete;
 
-    /// What is to be written next; "": the stream has ended.
+    /// The next text to write; "" if the stream has ended.
     awaitable<std::string> next() {
         if (has_ended_) co_return "";
         if (!std::exchange(has_begun_, true)) co_return "event: begun\ndata: {}\n\n";

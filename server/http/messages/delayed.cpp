@@ -59,13 +59,13 @@ std::int64_t due_of(const MessageMembers& members) {
     return *due;
 }
 
-/// What a request is made into, as it grows.
+/// The parts of a request as they are collected.
 struct Batch {
     std::vector<PutDelayed> puts{};
     RequestRoom room{};
 };
 
-/// One for each topic, without its number.
+/// Adds one operation for each topic, without its number.
 void add_messages(Batch& batch, const json::value& value, const BrokerSettings& settings) {
     constexpr std::string_view known[] = {
         "topic",  "topics", "inbox",   "inboxes",        "room",       "rooms",
@@ -137,7 +137,7 @@ json::object description_of(const PutDelayed& put) {
     return one;
 }
 
-// -- what is asked for --
+// -- requests --
 
 std::uint64_t id_of(const ApiRequest& request) {
     const auto id = decimal_number(request.segment("id").value_or(""));
@@ -152,7 +152,7 @@ struct Listed {
     std::vector<PutDelayed> messages{};
 };
 
-/// What the store says to a unit.
+/// The store's answer to a unit.
 struct Submitted {
     Outcome outcome = Outcome::refused;
     std::size_t cancelled = 0;
@@ -183,7 +183,7 @@ awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operat
     co_return co_await await_result<Submitted>(api.io, ask);
 }
 
-/// For all of them, or none.
+/// Claims room for all messages, or for none.
 std::optional<Refusal> claim_room(const ApiContext& api, std::vector<PutDelayed>& puts) {
     DelayedTotal room{.messages = puts.size()};
     for (const PutDelayed& put : puts) room.bytes += bytes_of(put);
@@ -210,7 +210,7 @@ awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
     co_return api_reply({{"cancelled", done.cancelled}});
 }
 
-/// How many; nothing if the store is in trouble.
+/// The number of cancelled messages; nothing if the store is in trouble.
 template <class Wanted>
 awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
                                                 std::optional<std::string> user, Wanted wanted) {
@@ -229,9 +229,9 @@ awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
     }
 }
 
-/// Cancels what is stored, and what was taken to be published.
+/// Cancels stored messages, and those that were taken for publication.
 awaitable<bool> cancel_stored(const ApiContext& api, DelayedByClients which) {
-    // Variables: GCC 12 destroys twice what is made within such an expression.
+    // Variables, because GCC 12 destroys temporaries in such an expression twice.
     std::optional<std::string> user = which.user;
     const auto wanted = [&](const PutDelayed& put) { return which.includes(put); };
     const auto cancelled = co_await cancel_if(api, std::move(user), wanted);
@@ -289,7 +289,7 @@ awaitable<ApiReply> list_delayed(const ApiContext& api, const ApiRequest& reques
     for (const PutDelayed& put : found.messages) page.push_back(description_of(put));
     json::object body{{"delayed", std::move(page)}};
     if (found.messages.empty()) co_return api_reply(body);
-    // A page may have fewer than `most`, and more may follow: messages can be large.
+    // A page may have fewer than `most` although more follow, because messages can be large.
     const std::uint64_t last = found.messages.back().id;
     const Listed behind = co_await list(api, user, last, 1);
     if (behind.outcome == Outcome::refused) co_return nothing_stored(api);
@@ -323,8 +323,8 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     co_return co_await cancel(api, std::move(which));
 }
 
-/// What their shards have handed in comes first, and those that were taken by then come last. Of
-/// very many clients few have delayed anything.
+/// Operations that the clients' shards have submitted come first, and messages that were taken for
+/// publication by then come last. Of very many clients, few have delayed messages.
 awaitable<bool> cancel_of_clients(const ApiContext& api, std::vector<DelayedByClients> which) {
     if (which.empty()) co_return true;
     bool is_done = true;

@@ -22,7 +22,7 @@ std::string scoped_key(const ApiRequest& request) {
     if (key.size() > longest_key || !fits)
         throw BadRequest(ApiError::bad_key,
                          "the Idempotency-Key must have 1 to 255 visible ASCII characters");
-    // No token's name and no route has a blank.
+    // Names of tokens and routes have no blanks.
     return std::string(request.token).append(" ").append(request.route).append(" ").append(key);
 }
 
@@ -81,7 +81,7 @@ void RepeatedRequests::drop(Entries::iterator entry) {
     entries_.erase(entry);
 }
 
-/// Connections bound the number of those that are not answered.
+/// The number of connections limits the unanswered requests.
 void RepeatedRequests::make_room(Millis now) {
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const bool is_old = now - entry->began >= kept;

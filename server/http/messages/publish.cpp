@@ -33,10 +33,11 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// Messages of a request that shards are busy with at a time: each may have very many receivers.
+/// The most messages of a request that shards handle at a time, because each may have very many
+/// receivers.
 constexpr std::size_t most_under_way = 256;
 
-/// Then the disk has been standing still, and the connection is wanted for other requests.
+/// After this time the disk must be stuck, and the connection is needed for other requests.
 constexpr std::chrono::seconds patience{10};
 
 using Orders = std::vector<std::shared_ptr<Message>>;
@@ -44,7 +45,7 @@ using Results = std::vector<Published>;
 
 // -- from JSON --
 
-/// One for each topic.
+/// One message for each topic.
 void add_messages(Orders& orders, RequestRoom& room, const json::value& value,
                   const BrokerSettings& settings) {
     constexpr std::string_view known[] = {
@@ -75,9 +76,9 @@ Orders orders_in(std::string_view body, const BrokerSettings& settings) {
     return orders;
 }
 
-// -- what is done --
+// -- publishing --
 
-/// Messages to one topic are published in their order, for one shard does it.
+/// One shard publishes all messages to a topic, so they keep their order.
 void send_to_shard(const ApiContext& api, const std::shared_ptr<Message>& message,
                    OnPublished published) {
     const auto user = inbox_user(message->topic);
@@ -87,7 +88,7 @@ void send_to_shard(const ApiContext& api, const std::shared_ptr<Message>& messag
     });
 }
 
-/// Nothing if it takes too long.
+/// Returns nothing if it takes too long.
 awaitable<Results> publish_some(const ApiContext& api, std::span<std::shared_ptr<Message>> orders) {
     struct UnderWay {
         explicit UnderWay(std::size_t count) : results(count), left(count) {}

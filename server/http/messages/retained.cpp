@@ -35,7 +35,7 @@ constexpr std::size_t most_retained_answer = 4 * 1024 * 1024;
 struct RetainedPage {
     std::vector<MessageRef> messages{};
     std::size_t bytes = 0;
-    std::string after{};  ///< the topic to go on after; "": that was all
+    std::string after{};  ///< the topic to continue after; "": there are no more
 };
 
 json::object retained_json(const Message& message, Millis now) {
@@ -62,7 +62,7 @@ RetainedPage some_retained(const Retained& retained, const std::string& filter,
     return page;
 }
 
-/// Is there any behind this topic? Nothing: a shard does not answer in time.
+/// True if there is a message after this topic. Nothing if a shard does not answer in time.
 awaitable<std::optional<bool>> has_retained(const ApiContext& api, std::string filter,
                                             std::string after) {
     while (!after.empty()) {
@@ -77,7 +77,7 @@ awaitable<std::optional<bool>> has_retained(const ApiContext& api, std::string f
     co_return false;
 }
 
-/// On all shards. Nothing: one of them does not answer in time.
+/// On all shards. Nothing if one of them does not answer in time.
 awaitable<std::optional<std::size_t>> erase(const ApiContext& api, Retained::Erasure erasure) {
     std::size_t erased = 0;
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {
@@ -99,7 +99,7 @@ awaitable<std::optional<std::size_t>> erase(const ApiContext& api, Retained::Era
 
 }  // namespace
 
-/// All shards keep the same messages: any of them can tell.
+/// All shards keep the same messages, so any of them can answer.
 awaitable<ApiReply> show_retained(const ApiContext& api, const ApiRequest& request) {
     const Query& query = request.query;
     const auto filter = query.text("filter").value_or("#");

@@ -1,4 +1,4 @@
-// The auth hook, the key server, the webhook and the log of events, and requests to the API.
+// The auth hook, the key server, the webhook, the event log, and requests to the API.
 #include <string>
 #include <utility>
 

@@ -53,8 +53,8 @@ void add_connection_families(Families& families) {
                      count_of(&Counters::bad_packets));
 }
 
-/// All reasons that a CONNACK may have: one that has not come yet is 0, so that its rate is known
-/// when it comes first.
+/// All reasons that a CONNACK may have. A reason that has not occurred yet is 0, so its rate is
+/// right when it first occurs.
 void add_refusal_families(Families& families) {
     auto& refused = families.counters("pulsegate_logins_refused_total",
                                       "CONNECTs refused, by the reason code of MQTT 5.0. Malformed "

@@ -80,7 +80,7 @@ void add_traffic_families(Families& families) {
                    state_of(&ShardStatus::backlog));
 }
 
-/// Each shard has all of them, and the first names those that are delayed.
+/// Each shard has all retained messages, and the first shard reports the delayed ones.
 void add_kept_families(Families& families) {
     const ShardStatus& first = families.shards().front();
     families.gateway_gauge("pulsegate_retained_messages", "Retained messages.",

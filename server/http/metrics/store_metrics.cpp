@@ -1,9 +1,9 @@
-// What is stored, and whether it can be.
+// The stored data, and whether the store works.
 #include "server/http/metrics/metric_groups.h"
 
 namespace pulsegate {
 
-/// All shards share one store, of which the first shard tells.
+/// All shards share one store, which the first shard reports.
 void add_store_metrics(Families& families) {
     const ShardStatus& first = families.shards().front();
     families.counter("pulsegate_store_messages_total",

@@ -18,7 +18,7 @@ namespace {
 
 std::int64_t milliseconds(std::chrono::milliseconds time) { return time.count(); }
 
-/// Partitions in a row that have the same owner and epoch are told as one.
+/// Adjacent partitions with the same owner and epoch are shown as one range.
 json::array partitions_json(const ClusterView& view) {
     json::array ranges;
     const auto& all = view.partitions;

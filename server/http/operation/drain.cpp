@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 using Phase = DrainState::Phase;
 
-/// False: it is not a number of seconds up to a day.
+/// Returns false if it is not a number of seconds up to a day.
 bool set_span(const json::object& body, std::string_view member, Millis& span) {
     constexpr double most = 86'400;
     const auto* const value = body.if_contains(member);
@@ -27,7 +27,7 @@ bool set_span(const json::object& body, std::string_view member, Millis& span) {
     return true;
 }
 
-/// Nothing: the body is wrong.
+/// Nothing if the body is wrong.
 std::optional<DrainTerms> parse_terms(std::string_view body, DrainTerms terms) {
     if (body.empty()) return terms;
     const auto object = read_object(body);

@@ -49,7 +49,7 @@ awaitable<ApiReply> show_readiness(const ApiContext& api, const ApiRequest&) {
     const std::string why = co_await why_not_ready(api);
     json::object state{{"status", why.empty() ? "ready" : "not ready"}};
     if (!why.empty()) state["why"] = why;
-    // What is lost does not come back by sending clients elsewhere: it is still ready.
+    // It is still ready, because sending clients elsewhere does not bring lost data back.
     if (const auto& damage = api.store.damage())
         state["damage"] = {{"found", rfc3339(damage->found)}, {"what", damage->what}};
     auto reply = api_reply(state);

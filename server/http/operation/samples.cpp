@@ -43,8 +43,8 @@ namespace {
 
 constexpr auto all_of_them = std::numeric_limits<std::uint64_t>::max();
 
-/// The upper bound, in milliseconds, of the times that were counted between two states of a
-/// histogram, but for the longest ones that make up one `in`-th of them.
+/// The upper bound, in milliseconds, of the times counted between two states of a histogram,
+/// without the longest one `in`-th of them.
 template <class Histogram>
 double bound_of_most(const Histogram& before, const Histogram& after, std::uint64_t in) {
     std::uint64_t all = 0;

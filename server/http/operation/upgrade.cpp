@@ -18,7 +18,7 @@ namespace {
 namespace json = boost::json;
 using End = UpgradeOutcome::End;
 
-/// Nothing: the body is wrong.
+/// Nothing if the body is wrong.
 std::optional<UpgradeOrder> parse_upgrade_order(std::string_view body) {
     UpgradeOrder order;
     if (body.empty()) return order;

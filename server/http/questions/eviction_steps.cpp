@@ -14,14 +14,14 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// Those who were told to go have gone in one of their shard's next turns.
+/// Clients that were told to leave have gone in one of their shard's next turns.
 awaitable<void> wait_for_turns(const ApiContext& api) {
     boost::asio::steady_timer timer(api.io, std::chrono::milliseconds(5));
     boost::system::error_code ignored;
     co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
 }
 
-/// Repeats the step until there is nobody left.
+/// Repeats the step until no client is left.
 template <class Step>
 awaitable<std::optional<Evicted>> evict_on(const ApiContext& api, std::size_t shard, Step step) {
     Evicted all;

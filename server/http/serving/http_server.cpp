@@ -49,11 +49,12 @@ using Response = http::response<http::string_body>;
 using RequestParser = http::request_parser<http::string_body>;
 
 constexpr auto client_timeout = 10s;
-/// For the header of a new connection's first request: who asks for /healthz has it ready.
+/// The time for the header of a new connection's first request. A health check has its header
+/// ready.
 constexpr auto first_header_timeout = 2s;
-/// For the end of TLS, which a client need not wait for.
+/// The time for the end of TLS, which a client need not wait for.
 constexpr auto goodbye_timeout = 1s;
-/// A thousand names; Beast throws at a field above 64 KiB.
+/// Room for a thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
@@ -99,7 +100,7 @@ ApiReply too_many_connections() {
     return reply;
 }
 
-/// Does the client deserve to be told?
+/// True if the client should be told of the error.
 bool is_bad_request(const boost::system::error_code& error) {
     return error && error.category() == http::make_error_code(http::error::bad_method).category() &&
            error != http::error::end_of_stream && error != http::error::partial_message;
@@ -110,10 +111,10 @@ ApiReply refusal_of(const boost::system::error_code& error) {
     return api_refusal(is_long ? ApiError::body_too_large : ApiError::bad_http, error.message());
 }
 
-/// What came instead of a request that can be answered.
+/// The fault that came instead of a usable request.
 struct Failure {
     boost::system::error_code error{};  ///< of the connection
-    std::optional<ApiReply> refusal{};  ///< what the client is told, and is the last
+    std::optional<ApiReply> refusal{};  ///< the last answer to the client
 };
 
 Failure failure_of(const boost::system::error_code& error) {
@@ -147,7 +148,7 @@ struct HttpServer::Impl {
             if (error) co_return failure_of(error);
             connections.enter(client, HttpConnection::State::reads);
         }
-        const auto header = parser.get().base();  // fields behind the body are no part of it
+        const auto header = parser.get().base();  // fields after the body are not part of it
         client.stream.expires_after(client_timeout);
         co_await http::async_read(client.stream, buffer, parser,
                                   asio::redirect_error(asio::use_awaitable, error));
@@ -155,7 +156,7 @@ struct HttpServer::Impl {
         co_return failure_of(error);
     }
 
-    /// By the header alone.
+    /// Decides by the header alone.
     std::optional<ApiReply> judge(const HttpConnection& client, RequestParser& parser) const {
         if (const auto fault = framing_fault(parser.get()); !fault.empty())
             return api_refusal(ApiError::bad_http, fault);
@@ -168,7 +169,7 @@ struct HttpServer::Impl {
         return std::nullopt;
     }
 
-    /// A client that takes a part of it now and then may take its time.
+    /// A client that reads a part now and then may take its time.
     asio::awaitable<boost::system::error_code> write(HttpConnection& client,
                                                      std::string_view bytes) {
         boost::system::error_code error;
@@ -199,7 +200,7 @@ struct HttpServer::Impl {
         co_return co_await handler.answer(asked);
     }
 
-    /// Its length is not known before, so that the end of the connection is its end.
+    /// Its length is not known in advance, so it ends with the connection.
     asio::awaitable<void> send_stream(HttpConnection& client, const Request& request,
                                       ApiReply reply) {
         const auto next = std::move(reply.stream);
@@ -220,7 +221,7 @@ struct HttpServer::Impl {
         }
     }
 
-    /// Where a connection comes from, and what it may ask.
+    /// The origin and the rights of a connection.
     struct Caller {
         Address address{};
         bool is_spare = false;
@@ -228,8 +229,8 @@ struct HttpServer::Impl {
         bool has_tls = false;
     };
 
-    /// False: the client has not done its part in time. Meanwhile it is one that reads: it gives
-    /// its place up if places are short.
+    /// False if the client has not done its part in time. Meanwhile the connection counts as
+    /// reading, so it gives up its place if places are short.
     asio::awaitable<bool> shake_hands(HttpConnection& client) {
         if (!client.stream.begin_tls(new_tls_session)) co_return false;
         boost::system::error_code error;
@@ -281,7 +282,7 @@ struct HttpServer::Impl {
         co_await say_goodbye(client);
     }
 
-    /// Nothing: there is no place for it, and it is closed.
+    /// Nothing if there is no place for it; then it is closed.
     std::optional<Caller> admit(const tcp::socket& socket, bool has_tls) {
         boost::system::error_code error;
         const auto peer = socket.remote_endpoint(error);

@@ -30,7 +30,7 @@ std::string_view framing_fault(const Header& header) {
     if (hosts == 1 && !is_authority(only(header, http::field::host)))
         return "the Host field is not a host with an optional port";
     if (header.count(http::field::transfer_encoding) == 0) return "";
-    // Whatever else it names, the end of the body is not known.
+    // Whatever else the field names, the end of the body is unknown.
     const auto coding = only(header, http::field::transfer_encoding);
     if (is_old || !boost::beast::iequals({coding.data(), coding.size()}, "chunked"))
         return "the only Transfer-Encoding that is understood is chunked, of HTTP/1.1";

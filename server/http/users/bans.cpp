@@ -43,21 +43,21 @@ constexpr std::uint64_t longest_ban = 0xffffffff;  // seconds
 struct BanTarget {
     std::optional<Address> address{};
     std::string user{};    ///< if it is not an address
-    std::string client{};  ///< "": all of the user's
+    std::string client{};  ///< "": all clients of the user
 
     std::string text() const {
         if (address) return address->text();
         if (client.empty()) return fmt::format("user {}", in_quotes(user));
         return fmt::format("client {} of user {}", in_quotes(client), in_quotes(user));
     }
-    /// As the store has it.
+    /// The address in the form of the store.
     std::string address_text() const { return address ? address->text() : ""; }
     LogFields fields(const std::string& reason) const {
         return {.client = client, .user = user, .address = address_text(), .reason = reason};
     }
 };
 
-/// What a request says of a ban, in its body or in its parameters.
+/// The terms of a ban in a request's body or parameters.
 struct BanTerms {
     std::optional<std::string> user{};
     std::optional<std::string> client{};
@@ -138,7 +138,7 @@ json::object bans_json(const std::vector<Ban>& bans) {
     return {{"bans", std::move(all)}};
 }
 
-// -- what is done --
+// -- actions --
 
 void tell_history(ShardAdmin& shard, const BanTarget& target, HistoryKind kind,
                   std::string_view why) {
@@ -146,8 +146,8 @@ void tell_history(ShardAdmin& shard, const BanTarget& target, HistoryKind kind,
         target.user, {.kind = kind, .time = wall_now(), .client = target.client, .why = why});
 }
 
-/// From now on the target can't log in. False if there are too many bans; nothing if a shard
-/// does not answer in time.
+/// Bans the target from logging in. False if there are too many bans; nothing if a shard does not
+/// answer in time.
 awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Millis until,
                                      std::string reason) {
     const Millis now = monotonic_now();
@@ -182,8 +182,8 @@ awaitable<std::optional<Evicted>> throw_out(const ApiContext& api, BanTarget tar
     co_return co_await evict_all(api, std::move(eviction));
 }
 
-/// Nobody knows from which address a message was delayed: of an address, it is about those who
-/// were disconnected.
+/// The address of a delayed message's sender is unknown. So a ban of an address concerns the
+/// clients that were disconnected.
 std::vector<DelayedByClients> delayed_of(const BanTarget& target,
                                          const std::vector<BannedClient>& banned) {
     std::map<std::string, DelayedByClients> by_user;

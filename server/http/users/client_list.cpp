@@ -23,7 +23,7 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// What a request asks for. The shards look at it in their turns.
+/// The terms of a request. The shards read them in their turns.
 struct Wanted {
     std::optional<std::string> user{};
     ClientFilter filter{};
@@ -56,7 +56,7 @@ SharedWanted wanted_in(const Query& query) {
     return wanted;
 }
 
-/// Some clients behind the cursor, which it moves. False: a shard does not answer in time.
+/// Reads some clients after the cursor, which it moves. False if a shard does not answer in time.
 awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std::size_t most,
                          ShardCursor& cursor, ClientPage& page) {
     const auto question = [wanted, most,
@@ -87,7 +87,7 @@ bool asks_for_a_list(const Query& query) {
     return std::ranges::any_of(of_a_list, is_given);
 }
 
-/// It looks one client farther than the page reaches: the last page has no `next`.
+/// It looks one client beyond the page, so the last page has no `next`.
 awaitable<ApiReply> list_clients(const ApiContext& api, const Query& query) {
     const auto wanted = wanted_in(query);
     auto most = page_size(query);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t members_removed_a_turn = 1000;
 
-/// The user leaves some of their rooms. Returns how many.
+/// Removes the user from some rooms. Returns how many.
 std::size_t leave_some_rooms(Rooms& rooms, const std::string& user) {
     const auto found = rooms.rooms_of(user, "", members_removed_a_turn);
     for (const auto& topic : found.topics) rooms.remove(topic, user);
@@ -47,7 +47,7 @@ awaitable<std::optional<std::size_t>> leave_rooms(const ApiContext& api, std::st
     co_return all;
 }
 
-/// The list of those who may see the user's presence.
+/// The list of users who may see the user's presence.
 awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std::string user) {
     const auto step = [topic = presence_topic(user)](ShardAdmin& shard) {
         return shard.broker().rooms().remove_some(topic, members_removed_a_turn);
@@ -64,7 +64,7 @@ awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std
     co_return all;
 }
 
-/// On the user's own shard the presence goes as well. True if it was known, and nobody has come
+/// The user's home shard removes the presence as well. True if it was known and no client has come
 /// back.
 awaitable<std::optional<bool>> forget_user(const ApiContext& api, std::string user) {
     const auto step = [user](ShardAdmin& shard) { return shard.broker().forget_user(user); };

@@ -33,13 +33,13 @@ std::vector<ToldEvent> events_of(ShardAdmin& shard, const std::string& user, Wal
     shard.broker().history().visit(user, [&](const HistoryEvent& event) {
         if (event.time >= since) events.push_back({event.time, to_json(event)});
     });
-    std::ranges::reverse(events);  // of one millisecond, the last one comes first as well
+    std::ranges::reverse(events);  // so the last event of a millisecond comes first, too
     return events;
 }
 
 }  // namespace
 
-/// Logins are refused on the shard that has accepted the connection, and that is any of them.
+/// Logins are refused on the shard that accepted the connection, which can be any shard.
 awaitable<ApiReply> show_history(const ApiContext& api, const ApiRequest& request) {
     const auto user = request.segment("user");
     if (!user) co_return api_refusal(ApiError::bad_path, "the path is not percent-encoded UTF-8");

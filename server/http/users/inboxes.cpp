@@ -49,8 +49,8 @@ InboxPosition position_in(std::string_view text) {
     throw BadRequest(ApiError::bad_parameter, "'after' is not the 'next' of an earlier answer");
 }
 
-/// The bodies of messages that only the store has. Those that are not there any more have left the
-/// inbox meanwhile.
+/// Reads the bodies of messages that only the store has. Missing messages have left the inbox
+/// meanwhile.
 awaitable<std::map<Stamp, MessageRef>> read_bodies(const ApiContext& api,
                                                    const std::vector<InboxEntry>& page) {
     std::vector<Stamp> stamps;

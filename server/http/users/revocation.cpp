@@ -29,14 +29,14 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// A moment between two seconds is the later one, for tokens are issued in whole seconds.
+/// Rounds up to a second, because tokens are issued in whole seconds.
 std::optional<std::int64_t> seconds_in(const json::value& before) {
     const auto moment = moment_in(before);
     if (!moment) return std::nullopt;
     return (*moment + 999) / 1000;
 }
 
-/// Seconds since 1970. Tokens of the present second are still good: a user who logs out
+/// Seconds since 1970. Tokens of the present second stay valid, because a user who logs out
 /// everywhere may get a new one in the same second.
 std::int64_t revoked_before(std::string_view body) {
     if (body.empty()) return unix_now();

@@ -39,7 +39,7 @@ constexpr std::size_t most_members_changed = 10'000;
 constexpr std::size_t most_changed_a_turn = 1000;
 constexpr std::size_t most_examined_a_turn = 2000;
 
-/// What a request changes. The shards share it, and each does its own part.
+/// The changes of a request. The shards share them, and each does its own part.
 struct MemberChange {
     std::string topic{};
     std::vector<std::string> add{};
@@ -55,9 +55,9 @@ struct MembersChanged {
     bool has_room = true;
 };
 
-// -- what a request says --
+// -- reading requests --
 
-/// As of clients: what they can't name, nobody could read or leave.
+/// Accepts only names that clients can use. Nobody could read or leave a room with another name.
 void check_member_name(std::string_view name, ApiError from) {
     if (name.empty() || name.size() > longest_name || !valid_utf8(name) ||
         has_control_character(name))
@@ -77,7 +77,7 @@ std::string name_in(const ApiRequest& request, std::string_view segment) {
     return name;
 }
 
-/// The list that a request is about: of a room's members, or of a user's watchers.
+/// The list of a request: a room's members, or a user's watchers.
 std::string topic_named(const ApiRequest& request) {
     return names(request, "{room}") ? room_topic(name_in(request, "room"))
                                     : presence_topic(name_in(request, "user"));
@@ -129,7 +129,7 @@ MemberChange change_in(const ApiRequest& request) {
     return change;
 }
 
-// -- what the shards do --
+// -- on the shards --
 
 void remove_here(Rooms& rooms, const MemberChange& change, std::string_view user,
                  MembersChanged& changed) {
@@ -143,8 +143,8 @@ void add_here(Rooms& rooms, const MemberChange& change, std::string_view user,
     changed.has_room &= result != Rooms::Change::no_room;
 }
 
-/// Where the turn ends that begins at the place `first`. Those who are removed come first, for they
-/// may make room for the others. No turn does both: the shards don't do a turn at the same time.
+/// The end of the turn that begins at index `first`. Removals come first, because they may make
+/// room for additions. No turn does both, because the shards don't run a turn at the same time.
 std::size_t end_of_turn(const MemberChange& change, std::size_t first) {
     const bool removes = first < change.remove.size();
     return std::min(first + most_changed_a_turn, removes ? change.remove.size() : change.size());
@@ -196,7 +196,7 @@ awaitable<ApiReply> changed_reply(const ApiContext& api, std::optional<MembersCh
     co_return reply;
 }
 
-/// Who asks again because the disk was in trouble is told that there is none only when that is
+/// If a request is repeated after trouble of the disk, the absence is reported only when it is
 /// stored.
 awaitable<ApiReply> removed_reply(const ApiContext& api, std::optional<MembersChanged> changed,
                                   const char* if_none) {
@@ -211,7 +211,7 @@ awaitable<ApiReply> apply(const ApiContext& api, MemberChange change) {
     co_return co_await changed_reply(api, co_await change_everywhere(api, shared), status::ok);
 }
 
-/// A page of what several shards list, each in order: the first of them all.
+/// Merges the ordered lists of several shards into one page: the first of all.
 template <class Map>
 json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
     json::object body{{name, std::move(listed)}};
@@ -285,7 +285,7 @@ awaitable<ApiReply> list_rooms(const ApiContext& api, const ApiRequest& request)
     const auto question = [most, after = behind ? room_topic(*behind) : ""](ShardAdmin& shard) {
         return shard.broker().rooms().list(after, most + 1);
     };
-    std::map<std::string, std::size_t> members;  // by topic, in whose order the pages are
+    std::map<std::string, std::size_t> members;  // by topic, the order of the pages
     const auto answers = co_await api.shards.ask_all(question);
     for (const auto& answer : answers) {
         if (!answer) co_return shard_unavailable();

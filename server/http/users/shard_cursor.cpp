@@ -13,12 +13,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Hashes of names are nobody's business.
+/// Hides the hashes of names.
 std::uint64_t masked(std::uint64_t hash) {
     return hash ^ keyed_hash("where the users of a page are");
 }
 
-/// Takes the number up to the separator, or the end, off the text. False: there is none.
+/// Takes the number up to the separator, or the end, off the text. False if there is none.
 template <class Number>
 bool take_cursor_number(std::string_view& text, Number& to, int base) {
     const auto digits = text.substr(0, text.find('-'));

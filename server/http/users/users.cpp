@@ -27,10 +27,10 @@ using boost::asio::awaitable;
 namespace {
 
 constexpr std::size_t most_users_asked = 1000;
-/// In one turn of a shard, each with its first devices.
+/// The most users in one turn of a shard, each with its first devices.
 constexpr std::size_t described_a_turn = 100;
 
-/// As JSON, in the order of their names; an empty element for each unknown user.
+/// The users as JSON, in the order of the names; empty for each unknown user.
 using Presences = std::vector<std::optional<std::string>>;
 
 /// Nothing if a shard does not answer in time.
@@ -97,7 +97,7 @@ UsersFound some_users(const Presence& presence, PresencePosition after, std::siz
     return found;
 }
 
-/// Some users behind the cursor, which it moves. False: a shard does not answer in time.
+/// Reads some users after the cursor, which it moves. False if a shard does not answer in time.
 awaitable<bool> add_users(const ApiContext& api, std::optional<bool> online, std::size_t most,
                           ShardCursor& cursor, Page& page) {
     const auto question = [online, after = cursor.user,
@@ -123,7 +123,7 @@ std::optional<bool> online_in(const Query& query) {
     return *state == "online";
 }
 
-/// It looks one user farther than the page reaches: the last page has no `next`.
+/// It looks one user beyond the page, so the last page has no `next`.
 awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
     const auto online = online_in(query);
     auto most = page_size(query);
