@@ -108,8 +108,8 @@ RowStore::Result ClusterNode::beat(RedisConnection& redis, Deadline deadline, bo
     const Millis sent = boot_now();
     ++own_.judged;
     if (is_beat_due()) {
-        // Others conclude from this counter how long they were silent: it is no faster than the
-        // clock.
+        // From this counter other nodes conclude how long they were silent, so it never runs faster
+        // than the clock.
         if (!judge_->is_first_lease(now)) ++own_.counted;
         next_beat_ = std::max(next_beat_, now - place_.pace.beat / 2) + place_.pace.beat;
     }
@@ -155,7 +155,7 @@ void ClusterNode::judge(RedisConnection& redis, Deadline deadline, NodeLink& lin
 
 void ClusterNode::ask_all(NodeLink& link) const { link.watch(addresses(0)); }
 
-/// Link addresses of the living nodes with a counter that has stood still for so long.
+/// Link addresses of the living nodes whose counter has not changed for this long.
 std::set<std::string> ClusterNode::addresses(Millis standstill) const {
     std::set<std::string> found;
     for (const Beat& beat : poll_.beats)
@@ -180,7 +180,7 @@ bool ClusterNode::may_claim(const std::vector<Token>& tokens) {
     std::vector<std::string> living;
     for (const Beat& beat : poll_.beats)
         if (!beat.is_condemned) living.emplace_back(node_name_of(beat.incarnation));
-    // One node owns all: the place in the first partition's succession counts.
+    // One node owns all partitions, so the place in the first partition's succession counts.
     const auto place = static_cast<Millis>(place_in_succession(0, place_.name, living));
     return now >= *claimable_since_ + place * place_.pace.claim_step();
 }

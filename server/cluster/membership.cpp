@@ -30,7 +30,7 @@ using Deadline = Clock::time_point;
 constexpr auto start_patience = 10s;
 constexpr auto write_patience = 1000ms;
 constexpr auto look_patience = 500ms;
-/// For 64 MB that a failover has lost.
+/// Enough for 64 MB that a failover has lost.
 constexpr auto confirm_patience = 10s;
 constexpr auto pause_between_attempts = 50ms;
 constexpr Millis closer_look = 5000;
@@ -50,7 +50,7 @@ const std::string& checked_name(const std::string& name) {
     return name;
 }
 
-/// Does a new connection help?
+/// True if a new connection may help.
 bool is_of_connection(std::string_view why) {
     constexpr std::string_view causes[] = {"READONLY", "LOADING", "MASTERDOWN", "NOAUTH",
                                            "ERR Function not found"};
@@ -120,7 +120,7 @@ private:
     bool is_rewriting_ = false;
     std::vector<std::uint64_t> seen_epochs_ = std::vector<std::uint64_t>(partitions);
     std::vector<Token> tokens_;
-    std::optional<Millis> emptied_since_;  ///< of a standby
+    std::optional<Millis> emptied_since_;  ///< for a standby node
     Millis next_closer_look_ = 0;
     ClusterView::Counters counters_;
     mutable std::mutex mutex_;
@@ -215,7 +215,7 @@ void Membership::Impl::note_away(const Result& result) {
         is_usable_ = false;
     node_.ask_all(link_);
     lease_.note_away();
-    lease_.holds();  // it goes on only if this is asked in time
+    lease_.holds();  // the lease goes on only if this is called in time
     show();
 }
 
@@ -246,7 +246,7 @@ Membership::Result Membership::Impl::take_turn(Deadline deadline) {
     return node_.may_claim(tokens_) ? claim(deadline) : Result{};
 }
 
-/// Did an earlier claim succeed although its answer was lost?
+/// True if an earlier claim succeeded although its answer was lost.
 bool Membership::Impl::is_claimed() const {
     return std::all_of(tokens_.begin(), tokens_.end(),
                        [&](const Token& token) { return token.owner == node_.incarnation(); });
@@ -348,9 +348,9 @@ Membership::Result Membership::Impl::look() {
     return result;
 }
 
-/// Is it the end, for this life or this data set?
+/// True if it is the end of this life or this data set.
 Membership::Result Membership::Impl::settled(Result result) {
-    // A token that is gone does not say who has taken it.
+    // A missing token does not tell who has taken it.
     if (result.answer == Answer::fenced && redis_.is_connected() && !is_rewriting_) {
         try {
             ClusterCalls calls(redis_.connection(), Clock::now() + look_patience);

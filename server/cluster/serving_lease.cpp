@@ -7,7 +7,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Event loops ask at least once a second. Who has not asked for longer was stopped.
+/// Event loops ask at least once a second. A loop that has not asked for longer was stopped.
 constexpr Millis longest_pause = 3000;
 
 }  // namespace
@@ -38,7 +38,7 @@ bool ServingLease::holds() const {
     if (!std::all_of(others_.begin(), others_.end(),
                      [&](const Other& other) { return lacks_redis(other, most); }))
         return false;
-    // Soon they are asked again: an answer does not say for how long it holds.
+    // It ends soon, so that they are asked again: an answer does not say how long it holds.
     ends_at_ = now + pace_.beat;
     return true;
 }

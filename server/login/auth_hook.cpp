@@ -117,8 +117,7 @@ struct AuthHook::Impl {
     }
 
     /// Limits the wait for a turn, and then the wait for the answer, to the timeout each. With one
-    /// limit for both, an overloaded backend would be asked only requests that are about to time
-    /// out.
+    /// limit for both, an overloaded backend would only get requests that are about to time out.
     void limit(const QuestionRef& question) {
         question->patience.expires_after(std::chrono::milliseconds(settings.timeout));
         question->patience.async_wait([this, question](error_code cancelled) {

@@ -24,7 +24,7 @@ constexpr std::size_t most_bytes = 4 * 1024 * 1024;
 /// Deletions of one transaction: these, and a quarter of the others, so that they never pile up.
 constexpr std::size_t deletions = 1000;
 
-/// Would the same request fail on any disk?
+/// True if the same request would fail on any disk.
 bool is_mistake(int error) {
     switch (error & 0xff) {
         case SQLITE_CONSTRAINT:

@@ -162,7 +162,7 @@ void SqliteLedger::take() {
     }
 }
 
-/// Does its source not know yet that an earlier one was refused?
+/// True if its source does not know yet that an earlier request was refused.
 bool SqliteLedger::comes_late(const Unit& unit) const {
     const auto found = refused_.find(unit.source);
     return found != refused_.end() && unit.generation <= found->second;
@@ -200,7 +200,7 @@ void SqliteLedger::look_after_mirror() {
     if (taken_.empty() && (!is_well || mirror_->is_full())) commit_some();
 }
 
-/// Will nothing ever be stored here any more?
+/// True if nothing will ever be stored here any more.
 bool SqliteLedger::is_lost() const {
     return database_.damaged() || (mirror_ && mirror_->is_fenced());
 }
@@ -299,7 +299,7 @@ void SqliteLedger::note_failure() {
     database_.clear_error();
 }
 
-/// False if the ledger ends.
+/// Returns false if the ledger ends.
 bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) {
     const auto end = Clock::now() + time;
     do {
@@ -395,7 +395,7 @@ bool SqliteLedger::renew_wal() {
     }
 }
 
-/// It may make files shorter.
+/// This may make files shorter.
 void SqliteLedger::checkpoint(int mode) {
     if (mode == SQLITE_CHECKPOINT_TRUNCATE) store_.mark.expect_nothing();
     database_.checkpoint(mode);

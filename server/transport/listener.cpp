@@ -75,15 +75,15 @@ void Listener::wait() {
     });
 }
 
-/// To accept in vain costs nearly as much as to accept: only if others have come right before, with
-/// a batch of clients at most in between, more than one is likely to wait.
+/// A vain accept costs nearly as much as a successful one. More than one connection is likely to
+/// wait only if others have come just before, with at most one batch of clients in between.
 int Listener::accepts_now() {
     const auto now = rounds_.round();
     const bool many = now <= std::exchange(last_round_, now) + 2;
     return many ? accepts_a_turn : 1;
 }
 
-/// With accept4, for async_accept would watch each client with a reactor entry of its own.
+/// Uses accept4, because async_accept would watch each client with a reactor entry of its own.
 void Listener::accept_some() {
     if (rests_) {
         paused_ = true;
@@ -110,7 +110,8 @@ void Listener::accept_some() {
         }
         if (errno == EAGAIN) return;
         if (errno == ECONNABORTED || errno == EINTR) continue;
-        // Out of descriptors or memory: the next tick tries again, this loop would only spin.
+        // Out of descriptors or memory: the next tick tries again, because this loop would only
+        // spin.
         const int error = errno;
         paused_ = true;
         return log_limited(spdlog::level::err, "accept: {}; new connections wait",

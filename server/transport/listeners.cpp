@@ -8,7 +8,7 @@ namespace pulsegate {
 
 namespace {
 
-/// As the URL that it was given by, with its real address and port.
+/// The URL as it was configured, but with the real address and port.
 std::string listener_name(const ListenerOptions& options, const Listener::Endpoint& endpoint) {
     std::string name = options.path.empty() ? "mqtt" : "ws";
     if (options.tls) name += 's';

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// How many connections end before others get their turn again.
+/// The most connections that end before others get their turn again.
 constexpr std::size_t expiries_a_turn = 64;
 
 /// What thousands may want at once, when a network fails and comes back: those who are in would
@@ -111,7 +111,7 @@ boost::intrusive_ptr<Connection> Transport::adopt(UniqueFd socket, const Connect
     return connection->adopt(handoff, record) ? connection : nullptr;
 }
 
-/// A listener that is no more has a number as well, as long as it has connections.
+/// A removed listener also has a number as long as it has connections.
 std::uint16_t Transport::number_of(const std::string& listener) {
     const auto& names = context_.listener_names;
     const auto number =
@@ -158,7 +158,7 @@ void Transport::expire_due() {
 
 Evicted Transport::end_some(const Address& address, const Ending& ending,
                             const std::function<void(Session&)>& visit) {
-    constexpr std::size_t most = 512;  // of all that are walked through
+    constexpr std::size_t most = 512;  // connections visited
     thread_.assert_here();
     Evicted evicted;
     context_.wheel.for_each([&](Wheel::Node& node) {

@@ -78,7 +78,7 @@ FolderLock::FolderLock(const std::string& folder, UniqueFd shared) : file_(std::
 
 UniqueFd FolderLock::share() const { return UniqueFd(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)); }
 
-/// Notes the process id for those who are kept out.
+/// Writes the process id for processes that are kept out.
 void FolderLock::enter(const std::string& folder) {
     const std::string pid = std::to_string(::getpid()) + '\n';
     if (::ftruncate(file_.get(), 0) != 0 ||

@@ -50,7 +50,7 @@ Partition RowPlaces::of(const MirroredTable& table, std::span<const ColumnValue>
     return owners_.find(owner_in(column)).value_or(0);
 }
 
-/// False if not all partitions are known.
+/// Returns false if not all partitions are known.
 bool RowPlaces::visit_receivers(const MirroredTable& table, std::span<const ColumnValue> row,
                                 const Visit& visit) {
     const auto place = static_cast<std::size_t>(table.column);

@@ -15,29 +15,29 @@ namespace {
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
-/// Until it is looked whether its messages are answered.
+/// Time between looks whether its messages are answered.
 constexpr Millis answer_pause = 2;
 
-/// In ns, what a connection owes for each unit of work.
+/// The time in ns that a connection owes for each unit of work.
 constexpr std::int64_t work_time = 100;
 
-/// Reads before a connection is given up: as much as may wait in a socket without a whole packet in
-/// it. WebSocket pongs, or packets' beginnings under TLS, may come as fast as they are read.
+/// Reads before a connection is given up, enough to empty a socket without a whole packet.
+/// WebSocket pongs, or beginnings of packets under TLS, may come as fast as they are read.
 constexpr int most_looks = 256;
 
-/// What is read of TLS in one turn: records are of 16 KB at most, and without TLS it is one read.
+/// Reads from TLS in one turn, of records of at most 16 KB. Without TLS there is one read.
 constexpr int reads_of_tls_a_turn = 4;
 
-/// Of a record of TLS without data, mostly an update of keys.
+/// The cost of a TLS record without data, usually a key update.
 constexpr std::uint64_t record_work = 100;
 
 /// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
 constexpr std::size_t always_kept = 1024;
 
-/// For a connection whose time to log in was up while it waited for its turn.
+/// The grace for a connection whose login timeout passed while it waited for its turn.
 constexpr Tick ticks_to_answer = 2;
 
-/// Pings and acknowledgements never are: they are not held back by what others do.
+/// True for packets that may cause much work. The work of others delays only these.
 bool may_be_much_work(Bytes packet) {
     const auto type = static_cast<PacketType>(packet[0] >> 4);
     return type == PacketType::publish || type == PacketType::subscribe ||
@@ -64,12 +64,12 @@ bool Connection::take(Handoff& handoff) {
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
     version_ = handoff.version;
-    // What TLS has taken from the socket, the poller does not speak of.
+    // The poller does not report bytes that TLS has already taken from the socket.
     unread_ = tls() || (small_tls() && small_tls()->has_more());
     if (small_tls()) count_record(small_tls()->kept());
     if (!handoff.unread.empty())
         keep_unfinished(std::make_unique<Buffer>(std::move(handoff.unread)));
-    intrusive_ptr_add_ref(this);  // its own, until close
+    intrusive_ptr_add_ref(this);  // its own reference, until close
     ++context_.connections;
     ++context_.connections_by_listener[origin_.listener];
     last_packet_ = monotonic_now();
@@ -94,7 +94,7 @@ void Connection::on_ready(Readiness ready) {
     read();
 }
 
-/// While it waits for something else, what comes waits as well.
+/// While it waits for something else, its input waits too.
 bool Connection::may_read() const {
     if (state_ == State::closed || state_ == State::lost || listening_) return false;
     return !reads() || !(queued_ || parked_ || context_.rest != Rest::none);
@@ -106,7 +106,7 @@ void Connection::read() {
     read_on();
 }
 
-/// Has its turn, if there is more to read: the poller speaks only of what is new.
+/// Asks for a turn if there is more to read, because the poller reports only new input.
 void Connection::read_on() {
     if (parked_ && reads() && !queued_) {
         const Millis paid = paid_until_ / 1'000'000 - burst + pause;
@@ -127,24 +127,23 @@ bool Connection::read_pending() {
     return there;
 }
 
-/// Goes on with what was left when the shard had too much to do.
+/// Handles the input that was left when the shard had too much to do.
 void Connection::resume() {
     parked_ = false;
-    // What is left to read may be an hour's worth: who reset its connection is not heard to the
-    // end.
+    // The unread input may take an hour, so after a reset it is not read to the end.
     if (slowed_ && reset_by_peer())
         end({Cause::connection_lost, Reason::success, "reset by the peer"});
-    // Who was taken over or thrown out meanwhile has no say any more.
+    // A client that was taken over or disconnected meanwhile is not served any more.
     if (reads()) consume({}, monotonic_now());
     end_websocket();
     settle();
     read_on();
 }
 
-/// Reads once; a full buffer leaves the rest to the next turn, so that nobody holds the shard. True
+/// Reads once. A full buffer leaves the rest to the next turn, so no client blocks the shard. True
 /// if there may be more.
 bool Connection::receive() {
-    if (queued_ && reads()) return false;  // what comes is for later
+    if (queued_ && reads()) return false;  // its input is for later
     if (handshaking() && reads()) {
         proceed_handshake(false);
         return false;
@@ -161,7 +160,7 @@ bool Connection::receive() {
     const auto size = read_socket(buffer.data() + kept, room);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         unread_ = errno == EINTR;
-        // To answer an update of keys comes first; then the poller speaks of the rest once more.
+        // The answer to a key update comes first; then the poller reports the rest again.
         if (tls() && state_ != State::lingering && tls()->wants_to_write()) wait_writable();
         if (unread_) charge_for_records(monotonic_now());
         return unread_ && reads() && !parked_;
@@ -189,7 +188,7 @@ bool Connection::receive() {
     return unread_ && reads() && !parked_;
 }
 
-/// What comes when all is over is for nobody: no TLS is spent on it, nor a handshake gone on with.
+/// Input after the end is discarded, without TLS and without continuing a handshake.
 ssize_t Connection::read_socket(std::uint8_t* to, std::size_t room) {
     if (state_ == State::lingering) return receive_now(socket_.get(), nullptr, to, room);
     const auto size = receive_now(socket_.get(), extras_.get(), to, room);
@@ -239,8 +238,8 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
     end_websocket();
 }
 
-/// Headers of frames, pings and pongs take their time by the rate of bytes, as packets do. But they
-/// are no sign of life: who has been silent too long is read on, and not parked, until it is due.
+/// Headers of frames, pings and pongs count against the rate of bytes, as packets do. But they are
+/// no sign of life: a client that has been silent too long is not parked, but read until it is due.
 void Connection::pay_for_framing(std::size_t bytes, Millis now) {
     if (state_ != State::open || tick_after(last_packet_ + limit_) <= context_.wheel.now()) return;
     const double time = static_cast<double>(bytes) * context_.settings.byte_time;
@@ -290,7 +289,7 @@ void Connection::consume(Bytes input, Millis now) {
         const bool goes_on = handle(packet, now);
         if (!goes_on && !queued_) break;
         input = input.subspan(frame.size);
-        if (queued_) break;  // what follows is for later
+        if (queued_) break;  // the rest is for later
         alive = true;
         parked_ = too_fast(packet, now);
     }
@@ -305,7 +304,7 @@ void Connection::consume(Bytes input, Millis now) {
             partial = std::make_unique<Buffer>(as_text(input));
         if (partial->capacity() > 2 * partial->size() + always_kept) partial->shrink_to_fit();
         keep_unfinished(std::move(partial));
-        if (!parked_) judge_unfinished();  // or its packets may be whole, and wait for us
+        if (!parked_) judge_unfinished();  // otherwise its packets may be complete, and wait for us
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
@@ -317,7 +316,7 @@ void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     context_.unfinished.add(partial_->capacity());
 }
 
-/// The beginning of a record counts as that of a packet does.
+/// The beginning of a record counts like the beginning of a packet.
 void Connection::count_record(std::size_t bytes) {
     context_.unfinished.add(bytes - std::exchange(extras_->counted_record, bytes));
 }
@@ -342,8 +341,8 @@ std::unique_ptr<Buffer> Connection::take_unfinished() {
     return std::move(partial_);
 }
 
-/// The loop may have been late rather than the client silent: what waits in the socket is read
-/// before the connection is given up.
+/// Perhaps the loop was late and the client not silent, so the socket is read before the connection
+/// is given up.
 void Connection::on_due() {
     const boost::intrusive_ptr alive(this);
     Wheel& wheel = context_.wheel;
@@ -372,15 +371,15 @@ void Connection::on_due() {
     }
 }
 
-/// When silence from now on is to be looked at: the limit, or before, to send a WebSocket ping.
+/// When to check the silence that begins now: at the limit, or earlier to send a WebSocket ping.
 Tick Connection::due_at(Millis now) const {
     const Tick end = tick_after(now + limit_);
     const Millis ping = context_.settings.websocket_ping;
     return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
 }
 
-/// Keeps what lies in between from closing a quiet WebSocket; the answer is no sign of life. True
-/// if that was what the connection was due for.
+/// Keeps proxies from closing a quiet WebSocket. The answer is no sign of life. True if the
+/// connection was due for this ping.
 bool Connection::ping_websocket() {
     if (context_.settings.websocket_ping == 0 || state_ != State::open || !websocket())
         return false;
@@ -393,7 +392,8 @@ bool Connection::ping_websocket() {
 }
 
 /// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's
-/// worth may come at once. Acknowledgements are no messages: who is sent much must answer as much.
+/// worth may come at once. Acknowledgements are no messages, because a client must answer as much
+/// as it receives.
 bool Connection::too_fast(Bytes packet, Millis now) {
     const auto& settings = context_.settings;
     const auto type = static_cast<PacketType>(packet[0] >> 4);
@@ -404,7 +404,7 @@ bool Connection::too_fast(Bytes packet, Millis now) {
                as_message >= as_bytes ? Limit::max_message_rate : Limit::max_byte_rate, now);
 }
 
-/// Counts so many ns as taken. True if that is more than may come at once.
+/// Counts this many ns as used. True if that is more than may come at once.
 bool Connection::pay(double time, Limit limit, Millis now) {
     const std::int64_t moment = now * 1'000'000;
     paid_until_ = std::max(paid_until_, moment) + static_cast<std::int64_t>(time);
@@ -422,7 +422,7 @@ void Connection::charge(std::uint64_t work, Millis now) {
     if (work >= work_a_turn / 4) owe(work, now);
 }
 
-/// Before its login a connection has few turns anyway.
+/// A connection has few turns before its login anyway.
 void Connection::charge_for_records(Millis now) {
     const auto without_data = small_tls() ? small_tls()->taken_without_data()
                               : tls()     ? tls()->taken_without_data()
@@ -439,7 +439,7 @@ void Connection::owe(std::uint64_t work, Millis now) {
     parked_ = true;
 }
 
-/// False when the connection takes no more packets.
+/// Returns false when the connection takes no more packets.
 bool Connection::handle(Bytes packet, Millis now) {
     if (context_.tracer.is_on()) [[unlikely]]
         context_.owner.on_traced(*this, packet, version_, Sender::client);

@@ -10,7 +10,7 @@ namespace pulsegate {
 
 namespace {
 
-/// How long a peer that was thrown out may take to read why.
+/// The time for a disconnected peer to read the reason.
 constexpr Millis linger = 2000;
 
 CloseCode close_code(Cause cause) {
@@ -23,7 +23,7 @@ CloseCode close_code(Cause cause) {
     }
 }
 
-/// Has the client sent what no client may send?
+/// True if the client has sent a packet that no client may send.
 bool is_for_a_bad_packet(Reason reason) {
     switch (reason) {
         case Reason::malformed_packet:
@@ -78,7 +78,7 @@ void Connection::end_turn() {
     settle();
 }
 
-/// Writes what there is to write, and ends what is to end.
+/// Writes all output, and ends the connection if it must end.
 void Connection::settle() {
     if (state_ == State::closed || state_ == State::lost) return;
     if (!writing_) flush();

@@ -27,7 +27,7 @@ constexpr const char* no_memory =
 
 // -- PROXY, TLS, WebSocket --
 
-/// Goes on with the handshake that its listener asks for.
+/// Continues the handshake that its listener requires.
 void Connection::proceed_handshake(bool may_run_tls) {
     Handshake& handshake = *extras_->handshake;
     const auto step = handshake.proceed(socket_.get(), *extras_, may_run_tls);
@@ -64,7 +64,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
     }
 }
 
-/// The proxy has said who the client is.
+/// The proxy has stated the client's address.
 void Connection::admit() {
     origin_.address = Address(extras_->proxied_peer->address());
     origin_.standing = context_.counts.address_limits.enter(origin_.address, monotonic_now());
@@ -104,7 +104,7 @@ bool Connection::lacks_memory() {
     return true;
 }
 
-/// From now on what it takes counts as all that clients take.
+/// From now on its memory counts as a logged-in client's.
 void Connection::open() {
     state_ = State::open;
     if (extras_) extras_->arrival.reset();
@@ -114,7 +114,7 @@ bool Connection::shake_hands() {
     --awaited_turns_;
     queued_ = false;
     if (!reads() || !handshaking()) return false;
-    if (departure() != 0) {  // to sign for who has gone would be work in vain
+    if (departure() != 0) {  // a signature for a client that has gone would be wasted work
         end({Cause::connection_lost, Reason::success,
              "the client left before its handshake was complete"});
         return false;
@@ -139,7 +139,7 @@ void Connection::wait_to_proceed() {
 
 void Connection::hold(Millis wait) {
     queued_ = true;
-    // Its CONNECT is here: what takes time now is ours.
+    // Its CONNECT is here, so any delay from now on is ours.
     context_.wheel.schedule(*this,
                             tick_after(monotonic_now() + wait + context_.settings.login_timeout));
 }

@@ -1,5 +1,6 @@
-// How connections pass from a process to the one that takes its place, in an upgrade: at rest they
-// neither read nor write, are described, and go on in the other process, or here after all.
+// Passes connections to the process that replaces this one, in an upgrade. At rest they neither
+// read nor write. They are described, and continue in the other process, or here if the upgrade
+// fails.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -40,7 +41,7 @@ std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const ConnectionRecord
     return boost::asio::ip::tcp::endpoint(address, record.peer_port);
 }
 
-/// False if that can't be.
+/// Returns false if that is not possible.
 bool put_extras(const ConnectionRecord& record, std::unique_ptr<ConnectionExtras>& extras) {
     if (!record.is_proxied && !record.websocket && !record.tls) return true;
     extras = std::make_unique<ConnectionExtras>();
@@ -115,7 +116,7 @@ bool Connection::adopt(Handoff& handoff, const ConnectionRecord& record) {
     return true;
 }
 
-/// What a client has sent meanwhile is not late.
+/// Packets that a client has sent meanwhile are not late.
 void Connection::wake(Millis rest) {
     last_packet_ += rest;
     if (scheduled()) context_.wheel.schedule(*this, deadline() + tick_after(rest));
@@ -123,7 +124,7 @@ void Connection::wake(Millis rest) {
         go_on_writing();
     else if (notify_drained_ || backlog() > 0)
         mark_dirty();
-    if (!parked_) read_on();  // or it is in the queue for that
+    if (!parked_) read_on();  // otherwise the queue of parked connections does that
 }
 
 }  // namespace pulsegate

@@ -1,4 +1,4 @@
-// What a peer is told, and the log, if it does not speak MQTT as it should.
+// Tells the peer and the log of a peer that does not speak MQTT correctly.
 #include "protocol/decode.h"
 #include "protocol/encode.h"
 #include "protocol/other_protocol.h"
@@ -30,12 +30,12 @@ const char* Connection::cause_of_other_protocol(Bytes first_bytes) const {
            "mqtts listener";
 }
 
-/// Tells who developed the client what is wrong with its CONNECT, as far as the protocol level says
-/// which CONNACK it understands (MQTT 5.0, 3.1.2.2).
+/// Tells the client's developer the fault of its CONNECT, if the protocol level shows which CONNACK
+/// it understands (MQTT 5.0, 3.1.2.2).
 void Connection::refuse_connect(Bytes connect, Reason reason, const char* cause) {
     const auto claims = claims_of_connect(connect);
     if (!claims) return;
-    // 3.1.1 forbids a CONNACK for what it has no return code for (3.1.4-1).
+    // 3.1.1 forbids a CONNACK for faults without a return code (3.1.4-1).
     const bool has_code = reason == Reason::unsupported_protocol_version ||
                           reason == Reason::client_identifier_not_valid;
     if (claims->version != Version::v5_0 && !has_code) return;

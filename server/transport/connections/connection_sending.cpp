@@ -1,4 +1,5 @@
-// What a connection sends: gathered in its backlog, and written as the socket takes it.
+// The output of a connection, which is collected in its backlog and written as the socket accepts
+// it.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -52,7 +53,7 @@ void Connection::mark_dirty() {
 
 void Connection::sent_something() {
     mark_dirty();
-    // Only what the socket does not take counts against the budget.
+    // Only bytes that the socket does not accept count against the budget.
     const auto early = std::min(flush_early, context_.settings.output_budget);
     if (backlog() > early && !writing_) flush();
     const auto& settings = context_.settings;
@@ -85,7 +86,7 @@ void Connection::flush() {
         if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
             out_.reset();
-            // What the peer sent before it went is still there to be read: its DISCONNECT, maybe.
+            // The peer's last packets can still be read, perhaps its DISCONNECT.
             if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
@@ -95,14 +96,15 @@ void Connection::flush() {
     if (out_) context_.spare_buffers.give_back(std::move(out_));
 }
 
-/// What the socket has not taken counts in the sum of all.
+/// Bytes that the socket has not accepted count in the sum of all.
 void Connection::count_backlog() {
     const auto now = static_cast<std::uint32_t>(backlog());
     context_.backlog.set(context_.backlog.get() - std::exchange(counted_, now) + now);
 }
 
 void Connection::wait_writable() {
-    // What has been taken goes, but not at every write: that would move the rest each time.
+    // Accepted bytes are removed, but not at every write, because that would move the rest each
+    // time.
     if (out_ && sent_ > out_->size() / 2) {
         out_->erase(0, sent_);
         sent_ = 0;
@@ -112,7 +114,7 @@ void Connection::wait_writable() {
     context_.rounds.poller().want_to_write(socket_.get(), *this);
 }
 
-/// The socket takes more.
+/// The socket accepts more.
 void Connection::go_on_writing() {
     writing_ = false;
     const bool begins = handshaking() && reads();

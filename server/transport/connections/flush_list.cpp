@@ -39,14 +39,14 @@ void FlushList::expect() {
 
 void FlushList::flush() {
     thread_.assert_here();
-    // Flushing one connection may put others on the list: it grows while it is walked.
+    // Flushing one connection may add others, so the list grows during the loop.
     for (; next_ < connections_.size() && left_ > 0; --left_) {
         if (next_ + ahead < connections_.size())
             prefetch(connections_[next_ + ahead].get(), sizeof(Connection));
         const auto connection = std::move(connections_[next_++]);
         connection->end_turn();
     }
-    if (left_ < writes_a_round / 2) expect();  // of the round
+    if (left_ < writes_a_round / 2) expect();  // writes left in the round
     if (next_ < connections_.size()) return;
     connections_.clear();
     next_ = 0;

@@ -48,7 +48,7 @@ void ParkedConnections::expect_turn() {
 
 void ParkedConnections::serve() {
     expected_ = false;
-    // As many as are there now: who is parked again meanwhile has had its turn.
+    // Only those that are there now: a connection that is parked again meanwhile has had its turn.
     for (auto left = ready_.size(); left > 0 && !turn_.used_up() && !owner_.congested(); --left) {
         const auto connection = std::move(ready_.front());
         ready_.pop_front();
@@ -60,7 +60,7 @@ void ParkedConnections::serve() {
     expect_turn();
 }
 
-/// Another shard needs time to catch up: to ask in every turn would only keep this one busy.
+/// Another shard needs time to catch up. Asking in every turn would only keep this one busy.
 void ParkedConnections::retry() {
     expected_ = true;
     rounds_.after(retry_timer_, std::chrono::milliseconds(1), [this] { serve(); });

@@ -8,7 +8,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Those for whom nothing is to be done, mostly because they have gone, cost little.
+/// Connections with nothing to do, usually because they have gone, cost little.
 constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace

@@ -53,9 +53,9 @@ bool valid_key(std::string_view key) {
            std::all_of(key.begin(), key.end() - 2, is_base64);
 }
 
-/// What the answer is to name: "mqtt", or 3.1's "mqttv3.1", as the client has written it, for a
-/// browser compares each letter. It may offer several, in fields of their own as well (RFC 6455,
-/// section 11.3.4).
+/// The protocol that the answer names: "mqtt", or 3.1's "mqttv3.1", exactly as the client has
+/// written it, because a browser compares each letter. It may offer several, in fields of their own
+/// as well (RFC 6455, section 11.3.4).
 std::optional<std::string> sub_protocol(const http::request_header<>& request) {
     const auto fields = request.equal_range(http::field::sec_websocket_protocol);
     for (const std::string_view known : {"mqtt", "mqttv3.1"})
@@ -126,8 +126,8 @@ Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     const auto mine = complete ? header.size - known : static_cast<std::size_t>(size);
     if (::recv(socket, seen, mine, 0) != static_cast<ssize_t>(mine)) return Step::gone;
     if (!complete) return Step::done;  // until nothing more is there
-    // A proxy that knows no address of the client's stands for it: else nobody's limits would hold
-    // for those who come so.
+    // If a proxy states no client address, its own address counts. Otherwise no limits by address
+    // would apply.
     const auto peer = header.source ? endpoint_of(*header.source) : peer_of(socket);
     if (!peer) return Step::gone;
     extras.proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(*peer);

@@ -17,7 +17,7 @@ namespace {
 
 using PemReader = std::unique_ptr<BIO, FreeWith<BIO_free>>;
 
-/// OpenSSL by itself would overlook what comes right behind a byte order mark.
+/// OpenSSL would overlook an object right after a byte order mark.
 PemReader reader_of(std::string_view pem) {
     pem = without_byte_order_mark(pem);
     return PemReader(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -25,7 +25,7 @@ PemReader reader_of(std::string_view pem) {
 
 using Certificate = std::unique_ptr<X509, FreeWith<X509_free>>;
 
-/// Was the last complaint but that there is no more?
+/// True if the last error only means that there are no more objects.
 bool is_at_end() {
     const auto error = ERR_peek_last_error();
     if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE)

@@ -15,7 +15,7 @@ namespace {
 
 /// Beside the beginning of a record, and what is in front of it, that fits into the shard's buffer.
 constexpr std::size_t most_in_a_read = 32 * 1024;
-/// So much is sealed at once.
+/// The most bytes that are sealed at once.
 constexpr std::size_t most_in_a_send = 64 * 1024;
 
 /// Up to so much, what is kept is copied rather than looked at.
@@ -93,7 +93,7 @@ ssize_t SmallTls::open(std::uint8_t* buffer, std::size_t size) {
     return -1;
 }
 
-/// As recv tells the end of a connection.
+/// The value with which recv reports the end of a connection.
 ssize_t SmallTls::tell_end() const {
     if (records_.end() == TlsRecords::End::closed) return 0;
     errno = EPROTO;

@@ -59,14 +59,14 @@ std::string common_name(X509* certificate) {
     return name;
 }
 
-/// A time that can't be read has passed.
+/// An unreadable time counts as passed.
 std::int64_t expiry_of(const X509* certificate) {
     std::tm end{};
     if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return 0;
     return ::timegm(&end);
 }
 
-/// Of the certificate that the context shows, and of its chain.
+/// The earliest expiry of the context's certificate and its chain.
 std::int64_t first_expiry(SSL_CTX* context) {
     std::int64_t first = expiry_of(SSL_CTX_get0_certificate(context));
     STACK_OF(X509)* chain = nullptr;
@@ -173,7 +173,7 @@ Tls::Tls(const Settings& settings) : idle_(settings.idle) {
     SSL_CTX_set_tlsext_servername_arg(contexts_.front().get(), this);
 }
 
-/// The first certificate that is made out to the name that the client asks for (RFC 6066).
+/// The first certificate for the name that the client asks for (RFC 6066).
 int Tls::choose_by_name(SSL* ssl, int*, void* self) {
     const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     if (!name) return SSL_TLSEXT_ERR_NOACK;

@@ -24,7 +24,7 @@ constexpr std::size_t length_of(Bytes header) { return std::size_t{header[3]} <<
 
 }  // namespace
 
-// -- what comes --
+// -- input --
 
 /// A record with such a header is not waited for.
 std::optional<TlsRecords::Alert> TlsRecords::fault_of_header(Bytes header) {
@@ -130,7 +130,7 @@ void TlsRecords::take_handshake(Bytes content) {
 void TlsRecords::take_handshake_byte(std::uint8_t byte, bool is_last) {
     if (message_size_ < key_update.size()) {
         if (message_size_ == 0 && byte != key_update[0]) return fail(Alert::unexpected_message);
-        // What its length really is does not matter.
+        // Its real length does not matter.
         if (byte != key_update[message_size_]) return fail(Alert::decode_error);
         ++message_size_;
         return;
@@ -143,7 +143,7 @@ void TlsRecords::take_handshake_byte(std::uint8_t byte, bool is_last) {
     if (byte == 1) answers_update_ = true;
 }
 
-// -- what goes --
+// -- output --
 
 bool TlsRecords::seal(std::string_view content, Buffer& out) {
     // One answer is enough for any number of requests, and before the next data is soon enough.
