@@ -118,7 +118,7 @@ std::optional<std::string> take_word(std::string_view& line, bool& unfinished) {
     return word;
 }
 
-/// Replaces `%u` and `%c` by marks. Returns what is wrong with the filter, or nothing.
+/// Replaces `%u` and `%c` by marks. Returns the mistake in the filter, or "".
 std::string_view put_marks(std::string& filter) {
     std::string marked;
     for (std::size_t i = 0; i < filter.size(); ++i) {

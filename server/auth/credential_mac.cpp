@@ -19,7 +19,7 @@ CredentialMac CredentialMacs::of(std::initializer_list<std::string_view> texts) 
     std::string whole;
     for (const std::string_view text : texts) {
         whole += std::to_string(text.size());
-        whole += ':';  // so that "a" + "bc" is not "ab" + "c"
+        whole += ':';  // so "a" + "bc" differs from "ab" + "c"
         whole += text;
     }
     CredentialMac mac;

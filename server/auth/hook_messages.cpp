@@ -20,7 +20,7 @@ AuthResult denial(bool guessed) {
             .guessed = guessed};
 }
 
-/// Reads the members that go with `allow: true`. Returns what is wrong with them, or nothing.
+/// Reads the members that go with `allow: true`. Returns their mistake, or "".
 std::string read_permission(const json::object& answer, AuthResult& result) {
     if (const auto* user = answer.if_contains("user")) {
         if (!user->is_string()) return "its user is not a string";

@@ -100,7 +100,7 @@ JwkKey ed25519_key(const json::object& key) {
         EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, jwk_bytes(x), x.size()));
 }
 
-/// Is it for the signatures of tokens, as far as it says what it is for?
+/// True if the key is for signatures of tokens, or does not state its use.
 bool is_for_signatures(const json::object& key) {
     if (key.contains("d") || key.contains("k")) return false;  // a secret that is none any more
     if (key.contains("use") && member_text(key, "use") != "sig") return false;

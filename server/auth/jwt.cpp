@@ -85,7 +85,7 @@ bool verify_public(EVP_PKEY* key, const EVP_MD* digest, std::string_view text,
     return good;
 }
 
-/// By the algorithm that the key needs.
+/// Verifies with the algorithm that the key needs.
 bool verify_with(EVP_PKEY* key, std::string_view algorithm, std::string_view text,
                  std::string_view signature) {
     if (algorithm == "EdDSA") return verify_public(key, nullptr, text, signature);

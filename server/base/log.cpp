@@ -43,7 +43,8 @@ std::atomic<bool> lines_have_fields{false};
 
 thread_local const LogFields* fields_now = nullptr;
 
-/// What ends a line or a quotation, steers a terminal, or turns the text that follows around.
+/// True for characters that end a line or a quotation, control a terminal, or reverse the text
+/// after them.
 bool must_be_escaped(char32_t code) {
     const auto among = [code](char32_t first, char32_t last) {
         return code >= first && code <= last;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* time_pattern = "%Y-%m-%dT%H:%M:%S.%e%z";
 
-/// Without the end of the line, which is the writer's.
+/// Without the end of the line, which the writer adds.
 std::unique_ptr<spdlog::formatter> by_pattern(const std::string& pattern) {
     return std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::local,
                                                        "");

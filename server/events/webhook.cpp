@@ -39,12 +39,12 @@ using boost::system::error_code;
 
 namespace {
 
-/// Of an answer nothing but its status counts.
+/// Only the status of an answer counts.
 constexpr std::size_t longest_answer = 64 * 1024;
 /// When the disk is in trouble, before the log is read or written again.
 constexpr Millis pause_of_log = 1000;
 
-/// What is read from files.
+/// The contents of the files.
 struct WebhookFiles {
     std::shared_ptr<const HttpCredentials> credentials;
     std::string secret;  ///< "": requests are not signed
@@ -94,7 +94,7 @@ struct Webhook::Sender {
         std::optional<std::chrono::seconds> retry_after{};
     };
 
-    // -- what is to be sent --
+    // -- events to send --
 
     using Work = awaitable<void> (Sender::*)();
 
@@ -187,7 +187,7 @@ struct Webhook::Sender {
         waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
     }
 
-    /// Behind the last one of a page are those that the webhook does not want.
+    /// After the last event of a page come only events that the webhook does not want.
     EventNumber delivered_upto() const { return waiting.empty() ? read_upto : done_upto; }
 
     /// A crash may come before it is stored: then they are sent again.
@@ -297,7 +297,7 @@ struct Webhook::Sender {
     std::string secret;
     Ledger* ledger = nullptr;  ///< from `start` on
 
-    std::vector<StoredEvent> waiting;  ///< a page, and what is left of it
+    std::vector<StoredEvent> waiting;  ///< the rest of a page
     EventNumber read_upto = 0;
     EventNumber done_upto = 0;
     EventNumber tried_upto = 0;  ///< the backend may have had the events up to this one

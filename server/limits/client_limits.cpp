@@ -7,7 +7,7 @@ namespace pulsegate {
 
 namespace {
 
-/// A connection that breaks counts as much as so many that end with DISCONNECT.
+/// A broken connection counts as much as this many that end with DISCONNECT.
 constexpr unsigned weight_of_break = 10;
 
 }  // namespace

@@ -66,7 +66,8 @@ void Poller::forget(const Polled& polled) {
 
 void Poller::poll() {
     thread_.assert_here();
-    // Not the C library's function, which is a cancellation point: no thread here is cancelled.
+    // Not the C library's function, which is a cancellation point, because no thread here is
+    // cancelled.
     const auto count = ::syscall(SYS_epoll_pwait, epoll_.get(), events_.data(),
                                  static_cast<int>(most), 0, nullptr, 0);
     // -1 is EINTR: a signal's handler has run.

@@ -54,7 +54,7 @@ void Rounds::end() {
     if (!left_.empty()) go_on();
 }
 
-/// What is left waits for the clients' next batch: they have their turns in between.
+/// Work that is left waits for the clients' next batch, so clients get their turns in between.
 void Rounds::go_on() {
     if (std::exchange(going_on_, true)) return;
     boost::asio::post(context_, [this] {

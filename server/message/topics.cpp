@@ -32,7 +32,8 @@ std::string_view escape_of(char character) {
     return escape == std::end(escapes) ? std::string_view{} : escape->written;
 }
 
-/// Of every character, whether it needs an escape: names are looked through for each message.
+/// Tells for every character whether it needs an escape, because names are scanned for each
+/// message.
 constexpr auto needing_escape = [] {
     std::array<bool, 256> needing{};
     for (const Escape& escape : escapes)

@@ -35,7 +35,7 @@ constexpr std::array cures{
 
 constexpr std::size_t longest_message = 300;
 
-/// Of "NOPERM this user has no permissions to run the 'config|get' command": the command.
+/// The command in "NOPERM this user has no permissions to run the 'config|get' command".
 std::string_view forbidden_command(std::string_view error) {
     const auto from = error.find('\'');
     const auto to = error.find("' command");

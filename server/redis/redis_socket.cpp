@@ -111,7 +111,7 @@ RedisTls::RedisTls(const std::string& ca_file) : context_(std::make_unique<Conte
             const auto file = read_whole_file("cluster-ca", ca_file);
             const auto pem = without_byte_order_mark(file.text);
             context.add_certificate_authority(asio::buffer(pem), error);
-            if (pem.empty()) error = asio::error::eof;  // Asio takes it for no mistake
+            if (pem.empty()) error = asio::error::eof;  // Asio does not report it as an error
         } catch (const std::runtime_error& unreadable) {
             throw RedisError(unreadable.what());
         }
@@ -193,7 +193,7 @@ struct RedisSocket::Impl {
     asio::io_context io{1};
     tcp::socket socket{io};
     std::optional<asio::ssl::stream<tcp::socket&>> tls{};
-    std::string name{};     ///< of the server, for messages
+    std::string name{};     ///< the server's name for messages
     bool has_read = false;  ///< anything
 };
 

@@ -19,7 +19,8 @@ RedisReply RedisStream::receive(Clock::time_point deadline) {
     return read_reply(deadline);
 }
 
-/// Does not throw: a server that hangs up may have said why, which is still to be read.
+/// Does not throw, because a server that hangs up may have sent the reason, which must still be
+/// read.
 void RedisStream::flush(Clock::time_point deadline) {
     if (out_.empty() || !unsent_.empty()) return;
     const std::string bytes = std::exchange(out_, {});

@@ -1,4 +1,4 @@
-// The table of settings, but for those of backends and of the cluster.
+// The table of settings, without those of backends and of the cluster.
 #include <fmt/format.h>
 
 #include <string>
@@ -110,7 +110,7 @@ void add_tls(Settings& settings, Config& config) {
                  });
 }
 
-/// Who may log in, as which user.
+/// Adds the settings for logins and users.
 void add_logins(Settings& settings, Config& config) {
     settings.flag(
         "allow-anonymous", config.authenticator.allow_anonymous,

@@ -1,4 +1,4 @@
-// What follows from several settings together, and which of them don't fit.
+// Derives values from several settings together, and finds settings that don't fit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool has_tls_listener(const Config& config) {
     return std::ranges::any_of(config.listen, &ListenUrl::has_tls);
 }
 
-/// What nobody would use is a mistake: the operator thinks that it protects something.
+/// A setting without effect is a mistake, because the operator thinks that it protects something.
 void check_tls(const Config& config) {
     const Tls::Settings& tls = config.tls;
     if (!tls.client_crl.empty() && tls.client_ca.empty())

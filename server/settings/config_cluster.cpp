@@ -56,7 +56,7 @@ std::string read_password(const std::string& path) {
     }
 }
 
-/// What nobody would use is a mistake.
+/// A setting without effect is a mistake.
 void check_unused(const Config& config) {
     const ClusterSettings usual;
     const ClusterSettings& cluster = config.cluster;
@@ -101,7 +101,7 @@ void check_link(const ClusterSettings& cluster) {
                         cluster.link_address));
 }
 
-/// What is for a folder means nothing in a cluster.
+/// Settings for a folder mean nothing in a cluster.
 void check_data(const Config& config) {
     if (!config.data.empty())
         throw ConfigError("data: with --cluster, Redis stores the data; leave one of them out");

@@ -55,7 +55,7 @@ void add_option(CLI::App& app, const Setting& setting, Texts& texts) {
     if (*setting.usual) option->default_str(setting.usual);
 }
 
-/// What is not a setting: what to read, and what to do other than to serve.
+/// Options that are not settings: the file to read, and tasks other than serving.
 void add_requests(CLI::App& app, const Settings& settings, CommandLine& line, Texts& texts) {
     app.add_flag("--check", line.check,
                  "Check the settings and the files that they name, print every error, and exit "
@@ -102,7 +102,7 @@ std::vector<std::string> arguments_for(const Settings& settings, int argc,
     return arguments;
 }
 
-/// What no option takes. The value of an unknown option is not told as well.
+/// Arguments that no option takes. The value of an unknown option is not reported as well.
 void refuse_unknown(const Settings& settings, const std::vector<std::string>& unknown) {
     if (unknown.empty()) return;
     const auto option = std::ranges::find_if(

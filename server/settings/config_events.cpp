@@ -58,7 +58,7 @@ void complete_events(Config& config) {
     if (config.keeps_presence()) config.recorded_events |= kinds_of(EventKind::presence);
 }
 
-/// What nobody would use is a mistake.
+/// A setting without effect is a mistake.
 void check_events(const Config& config) {
     const WebhookSettings& webhook = config.webhook;
     const char* unused = nullptr;

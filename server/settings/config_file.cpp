@@ -32,7 +32,7 @@ bool needs_no_quotes(std::string_view text) {
     return text.find_first_not_of("0123456789.+-_") == text.npos;
 }
 
-/// How a value should have been written.
+/// The right form of a value.
 std::string in_form(std::string_view value) {
     if (value.empty()) return "\"...\"";
     const bool as_it_is = needs_no_quotes(value) || value.find_first_of("\"'[") == 0;

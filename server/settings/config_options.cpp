@@ -32,7 +32,7 @@ struct PrintedUnit {
     std::uint64_t factor;
 };
 
-/// By the largest unit that leaves no rest.
+/// With the largest unit that leaves no remainder.
 template <std::size_t N>
 std::string in_units(std::uint64_t value, const PrintedUnit (&units)[N]) {
     const auto* const unit =

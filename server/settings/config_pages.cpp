@@ -28,7 +28,7 @@ std::string wrapped(const std::string& text, std::string_view before) {
     return lines + std::string(before) + line + '\n';
 }
 
-/// Is the default a value, rather than a sentence about it?
+/// True if the default is a value, and not a sentence about it.
 bool has_plain_default(const Setting& setting) {
     const std::string_view usual = setting.usual;
     return !usual.empty() && usual.find(' ') == usual.npos;

@@ -19,7 +19,7 @@ std::string letters_of(std::string_view name) {
     return letters;
 }
 
-/// How many letters must be inserted, removed, replaced or exchanged with their neighbour.
+/// The number of letters to insert, remove, replace or exchange with their neighbour.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before(b.size() + 1), last(before), row(before);
     std::iota(last.begin(), last.end(), std::size_t{0});
@@ -36,7 +36,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
-/// How far a written name is from a name; nothing: too far to be meant.
+/// The distance of a written name from a name; nothing if it is too far to be meant.
 std::optional<std::size_t> mistakes(std::string_view written, std::string_view name) {
     constexpr std::size_t longest = 64;  // the work grows with the square
     constexpr std::size_t shortest_beginning = 4;

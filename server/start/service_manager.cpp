@@ -20,7 +20,7 @@ void tell_ready() { ::sd_notify(0, "READY=1\nSTATUS=serving"); }
 
 void tell_standing_by() { ::sd_notify(0, "READY=1\nSTATUS=standing by: another node serves"); }
 
-/// With the time, as Type=notify-reload asks.
+/// With the time, which Type=notify-reload requires.
 void tell_reloading() {
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::steady_clock::now().time_since_epoch());
@@ -65,7 +65,7 @@ KeptAlive::~KeptAlive() {
 
 namespace {
 
-/// False: it is no socket of TCP.
+/// False if it is not a TCP socket.
 bool read_endpoint(int fd, InheritedSockets::Endpoint& endpoint) {
     auto size = static_cast<socklen_t>(endpoint.capacity());
     if (::getsockname(fd, endpoint.data(), &size) != 0) return false;

@@ -60,7 +60,8 @@ void Standby::listen() {
                            endpoint.address().is_v6() && has_port_for_ipv4(url, config_.listen),
                            url.has_tls());
         } catch (const boost::system::system_error& error) {
-            // As on a machine where the node that serves has the port: it is free when that ends.
+            // This happens on the machine of the serving node, which has the port: it is free when
+            // that node ends.
             spdlog::warn("listen: {}: {}; while this node stands by, it does not answer there",
                          url.text(), error.code().message());
         }

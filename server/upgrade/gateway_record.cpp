@@ -54,7 +54,7 @@ void visit_fields(Record& record, Fields& field) {
     field(3, record.past);
 }
 
-/// The secrets come last: what is written behind them might move them.
+/// The secrets come last, because fields written after them might move them.
 template <class Fields, RecordOf<GatewayRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.bans);

@@ -138,7 +138,7 @@ void require_usable(std::string_view user, std::string_view password) {
 
 PasswordFile::PasswordFile() { unknown_user_.salt = random_bytes(salt_size); }
 
-/// Throws std::runtime_error that says what is wrong; it never contains the text.
+/// Throws std::runtime_error that names the mistake, but never contains the text.
 PasswordFile::Entry PasswordFile::parse(std::string_view hashed) {
     if (!hashed.starts_with("$argon2")) return parse_sha512(hashed);
     Argon2Hash argon2 = parse_argon2(hashed);
@@ -186,7 +186,8 @@ PasswordFile PasswordFile::load(const std::string& path) {
             return std::runtime_error(fmt::format("{}:{}: {}", path, lines.number(), what));
         };
         if (line_with_null(line) > 0) throw fail("has a null character; save the file as UTF-8");
-        if (without_byte_order_mark(line) != line)  // two files were joined: nobody sees it
+        if (without_byte_order_mark(line) !=
+            line)  // two files were joined, and the mark is invisible
             throw fail("begins with a byte order mark; remove it, or write the line anew");
 
         const auto colon = line.find(':');

@@ -20,20 +20,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Bytes that may wait while the file takes nothing: about half a million lines.
+/// The most bytes that wait while the file takes nothing: about half a million lines.
 constexpr std::size_t most_waiting = 64 * 1024 * 1024;
 
 /// After each write the thread rests: to wake it costs more than to write a line, and many lines
 /// that follow one another should not each pay for that.
 constexpr auto rest = 5ms;
 
-/// Before a pipe that nobody reads is tried again.
+/// The pause before a pipe without a reader is tried again.
 constexpr auto patience_with_pipe = 100ms;
 
-/// How long a reader that takes nothing may hold up the end.
+/// How long a blocked reader may delay the end.
 constexpr int patience_at_end = 200;  // ms
 
-/// -1 if it is a pipe that nobody reads.
+/// -1 if it is a pipe without a reader.
 int open_file(const std::string& path) {
     if (path == "-") return STDOUT_FILENO;
     // Who is there is not for everybody to read; in a folder that others may write to, a link would

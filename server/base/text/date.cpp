@@ -46,7 +46,7 @@ private:
     bool good_ = true;
 };
 
-/// What is to be subtracted, in minutes.
+/// The minutes to subtract.
 int offset_in(DateReader& in) {
     if (in.next_is("Zz")) {
         in.expect("Zz");

@@ -49,7 +49,7 @@ void print_status(const boost::json::value& status) {
     }
 }
 
-/// What has happened a second between two answers.
+/// Rates per second between two answers.
 class Rates {
 public:
     Rates(const boost::json::value& before, const boost::json::value& now, double seconds)
@@ -107,7 +107,7 @@ std::string fault_of(const boost::json::value& answer) {
     return why.empty() ? "stalled event loops: " + plain_text(member_at(answer, "stalled")) : why;
 }
 
-/// Is it alive, and does it do all that it should?
+/// Checks whether the gateway is alive and fully working.
 int check(const Ctl& ctl) {
     int status = ctl_done;
     for (const char* const path : {"/healthz", "/readyz"}) {

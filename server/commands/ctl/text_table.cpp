@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// How many characters a terminal shows of UTF-8, about: those that are no continuation bytes.
+/// About how many characters of UTF-8 a terminal shows: all bytes except continuation bytes.
 std::size_t shown_width(std::string_view text) {
     return static_cast<std::size_t>(
         std::ranges::count_if(text, [](char each) { return (each & 0xC0) != 0x80; }));

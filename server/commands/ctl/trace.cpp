@@ -19,7 +19,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// What stands at the beginning of each line anyway.
+/// Members that each line begins with anyway.
 bool is_in_front(std::string_view member) {
     return member == "time" || member == "event" || member == "user" || member == "client" ||
            member == "address" || member == "packet";
@@ -47,7 +47,7 @@ class TracePrinter {
 public:
     explicit TracePrinter(bool is_json) : is_json_(is_json) {}
 
-    /// False: there are no more.
+    /// False if there are no more.
     bool read(std::string_view line) {
         constexpr std::string_view data = "data: ";
         constexpr std::string_view event = "event: ";
@@ -89,7 +89,7 @@ Millis trace_time(const std::string& text) {
     return parse_duration("--for", text, 1000, longest_trace_time);
 }
 
-/// What is wrong with it, or nothing.
+/// Returns the fault, or "".
 std::string fault_of_trace_time(const std::string& text) {
     try {
         trace_time(text);

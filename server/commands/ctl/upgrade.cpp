@@ -46,7 +46,7 @@ GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pa
     }
 }
 
-/// Of clients that did not move: "3 left behind (2 TLS kept by OpenSSL, 1 login under way)".
+/// Describes clients that did not move: "3 left behind (2 TLS kept by OpenSSL, 1 login under way)".
 std::string left_text(const json::value& left) {
     std::int64_t sum = 0;
     std::string reasons;
