@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -82,9 +83,23 @@ const SipHash& keyed() {
     return begun;
 }
 
-SipHash& for_fingerprints() {
-    static SipHash begun(random_key());
-    return begun;
+/// Atomic, because the tests start a gateway while threads of another one make fingerprints.
+struct FingerprintKey {
+    explicit FingerprintKey(const HashKey& key) : low(key.low), high(key.high) {}
+
+    std::atomic<std::uint64_t> low;
+    std::atomic<std::uint64_t> high;
+};
+
+FingerprintKey& fingerprint_key() {
+    static FingerprintKey key(random_key());
+    return key;
+}
+
+SipHash for_fingerprints() {
+    const FingerprintKey& key = fingerprint_key();
+    return SipHash({.low = key.low.load(std::memory_order_relaxed),
+                    .high = key.high.load(std::memory_order_relaxed)});
 }
 
 }  // namespace
@@ -119,9 +134,7 @@ std::uint64_t stable_hash(std::string_view text) {
     return siphash13({0x07060504'03020100, 0x0F0E0D0C'0B0A0908}, text);
 }
 
-std::uint64_t fingerprint(std::string_view user) {
-    return SipHash(for_fingerprints()).finish(user);
-}
+std::uint64_t fingerprint(std::string_view user) { return for_fingerprints().finish(user); }
 
 std::uint64_t fingerprint(std::string_view user, std::string_view client) {
     SipHash hash = for_fingerprints();
@@ -129,7 +142,10 @@ std::uint64_t fingerprint(std::string_view user, std::string_view client) {
     return hash.finish(client, sizeof(std::uint64_t));
 }
 
-void set_fingerprint_key(const HashKey& key) { for_fingerprints() = SipHash(key); }
+void set_fingerprint_key(const HashKey& key) {
+    fingerprint_key().low.store(key.low, std::memory_order_relaxed);
+    fingerprint_key().high.store(key.high, std::memory_order_relaxed);
+}
 
 unsigned home_shard(std::string_view name, unsigned shards) {
     if (shards == 1) return 0;
