@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -156,15 +157,16 @@ TEST_CASE("connections of the gateway's own take room from its clients") {
 }
 
 TEST_CASE("a memory budget may shrink and grow while it is used") {
-    Admission admission({}, 10);
+    constexpr std::size_t plenty = std::size_t{1} << 40;  // whatever other tests have left in use
+    Admission admission({.memory_budget = plenty}, 10);
     admission.weigh();
     CHECK_FALSE(admission.reached());
     admission.use({.memory_budget = 1024 * 1024}, 10);
     CHECK(admission.reached() == Limit::memory_budget);
     CHECK(admission.unauthenticated().budget() == 16 * 1024 * 1024);
-    admission.use({.memory_budget = 1 << 30}, 10);
+    admission.use({.memory_budget = plenty}, 10);
     CHECK_FALSE(admission.reached());
-    CHECK(admission.unauthenticated().budget() == (1 << 30) / 8);
+    CHECK(admission.unauthenticated().budget() == plenty / 8);
 }
 
 TEST_CASE("with another lifetime a cache forgets what it has kept for the old one") {
