@@ -98,7 +98,7 @@ void check_clock() {
                     rfc3339(now)));
 }
 
-/// Set in the environment of a process that replaces one whose data went to another node.
+/// Set in the environment of a process that replaces one after its data went to another node.
 constexpr const char* goes_on = "PULSEGATE_GOES_ON";
 
 /// Joins the cluster. A first start fails at once if something is wrong. A node that has lost its

@@ -29,7 +29,7 @@ public:
         std::uint16_t release = 0;   ///< or, if empty, the identifier of a PUBREL
     };
 
-    /// The facts about a message whose result is known.
+    /// The facts about a message with a known result.
     struct Message {
         std::uint64_t tag;
         Time sent;  ///< the first send; zero: never

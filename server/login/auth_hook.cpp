@@ -35,7 +35,7 @@ using boost::system::error_code;
 namespace {
 
 /// The most requests that may wait for a connection; a backend answers fewer within the timeout.
-/// When more come, those whose turn would come last are refused.
+/// When more come, the last ones in turn are refused.
 constexpr std::size_t most_waiting_questions = 2000;
 
 using Opinion = std::variant<AuthResult, HookFailure>;

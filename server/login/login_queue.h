@@ -27,7 +27,7 @@ public:
 
     void add(const Address& address, Ticket ticket, Millis now);
 
-    /// Takes out the login whose turn it is, if any waits.
+    /// Takes out the next login, if any waits.
     [[nodiscard]] std::optional<Ticket> next();
 
     /// Takes out a login that has waited too long.

@@ -54,7 +54,7 @@ std::string inbox_topic(std::string_view user);
 /// The user, if this topic is a user's inbox.
 std::optional<std::string> inbox_user(std::string_view topic);
 
-/// True if the topic is the inbox of a user whose name is too long for an inbox.
+/// True if the topic is an inbox, and the user's name in it is too long.
 bool names_no_inbox(std::string_view topic);
 
 /// `room/{room}`

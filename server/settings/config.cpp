@@ -256,10 +256,10 @@ void add_sessions(Settings& settings, Config& config) {
                       "How long messages to inbox/USER wait for a user without a session, counted "
                       "from the latest message; 0s: they are not kept");
     settings.count("max-inboxes", config.max_inboxes, 0, 1'000'000'000, "100000",
-                   "Maximum number of users without a session for whom messages wait");
+                   "Maximum number of users without a session that have waiting messages");
     settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
                    "1000, or a tenth of max-inboxes if that is less",
-                   "Maximum number of such users for whom messages of one sender wait");
+                   "Maximum number of such users that have waiting messages of one sender");
     settings.size("max-inbox-bytes-per-user", config.max_inbox_bytes_per_user, 0, most_bytes,
                   "32MiB", "Maximum bytes of messages of one sender that wait for such users");
     settings.count("max-delayed-messages", config.max_delayed_messages, 0, 1'000'000'000,

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 // A gateway's data that is only in memory, besides its clients, for the new process in an upgrade.
 // As in client_record.h, times are durations, and values that are not stated are zero or empty.
-// Users and clients are fingerprints, whose key is in the store that both processes use.
+// Users and clients are fingerprints. Their key is in the store, which both processes use.
 
 struct BanRecord {
     std::string address{};

@@ -54,7 +54,7 @@ public:
     /// Creates the inbox if necessary. There is none if the user has a device.
     Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
-    /// The inbox of a user whose first device logs in, for messages that were already promised.
+    /// The inbox of a user at the login of the first device, for messages promised before.
     /// Creates the inbox if necessary, whatever the limits, because the login depends on it.
     Session& open(User& user, Millis now);
 

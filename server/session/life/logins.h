@@ -82,7 +82,7 @@ public:
     void refuse(Link& link, const Connect& connect, const AuthResult& result,
                 const LoginRefusal& refusal);
 
-    /// Has traces know whom a link is about that has no session yet, if there are some.
+    /// Tells the traces the user and client of a link that has no session yet.
     void tell_traces(const Link& link, const Connect& connect, const AuthResult& result);
     /// Tells the history that the session's client has been banned.
     void tell_banned(const Session& session, const char* why);

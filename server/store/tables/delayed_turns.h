@@ -33,7 +33,7 @@ public:
     /// Users with a first message below `before` take turns from now on, after the users who
     /// already do so.
     void advance(std::uint64_t before);
-    /// The users whose turn is next, in order.
+    /// The next users, in order.
     std::vector<std::string> next(std::size_t most) const;
     /// The user had a turn, and is now the last one.
     void served(std::string_view user);
