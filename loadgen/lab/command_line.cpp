@@ -46,22 +46,6 @@ constexpr const char* examples =
     "2 no verdict because the generator was the bottleneck, 3 a run is worse (compare --worse),\n"
     "64 a mistake in the options or the scenario, 130 interrupted.";
 
-void parse_presence(Target& target, std::string_view text) {
-    if (text == "topic")
-        target.presence_topic = true;
-    else if (text.starts_with("events=") && text.size() > 7)
-        target.events_file = text.substr(7);
-    else
-        throw std::invalid_argument("write topic, or events=FILE");
-}
-
-double parse_http_rate(std::string_view text) {
-    const double rate = parse_rate(text);
-    if (rate <= 0 || rate > 1000)
-        throw std::invalid_argument("write a rate above 0 and up to 1000/s, such as 10/s");
-    return rate;
-}
-
 std::string parse_output(std::string_view text) {
     if (text.empty()) throw std::invalid_argument("write a file name");
     return std::string(text);

@@ -66,6 +66,22 @@ std::vector<ServerAddress> parse_servers(std::string_view urls) {
     }
 }
 
+void parse_presence(Target& target, std::string_view text) {
+    if (text == "topic")
+        target.presence_topic = true;
+    else if (text.starts_with("events=") && text.size() > 7)
+        target.events_file = text.substr(7);
+    else
+        throw std::invalid_argument("write topic, or events=FILE");
+}
+
+double parse_http_rate(std::string_view text) {
+    const double rate = parse_rate(text);
+    if (rate <= 0 || rate > 1000)
+        throw std::invalid_argument("write a rate above 0 and up to 1000/s, such as 10/s");
+    return rate;
+}
+
 std::string url_of(const ServerAddress& server) {
     const auto scheme = std::ranges::find_if(
         schemes, [&](const Scheme& each) { return each.transport == server.transport; });

@@ -46,4 +46,10 @@ struct Target {
     std::vector<ServerAddress> servers_of(TransportKind transport) const;
 };
 
+/// Sets where watchers get presence from: "topic" or "events=FILE". Throws `std::invalid_argument`
+/// with the remedy.
+void parse_presence(Target& target, std::string_view text);
+/// The rate of requests to the HTTP API, as in "10/s". Throws as well.
+double parse_http_rate(std::string_view text);
+
 }  // namespace pulsegate::load
