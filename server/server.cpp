@@ -97,6 +97,7 @@ Server::Server(const Config& config, ServerHost host) try
                             .max_bytes = config_.max_data_bytes,
                             .webhook_kinds = config_.webhook.url ? config_.webhook.events : 0,
                             .event_log_bytes = config_.event_log_bytes,
+                            .shards = config_.shards,
                             .failed = std::move(host.store_failed)},
         std::move(host.inheritance.lock));
     const GatewayParts shared{admission_,    address_limits_, totals_, authenticator_,

@@ -26,6 +26,7 @@ public:
         if (const auto* cancelled = std::get_if<DelayedCancelled>(&turn))
             answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
     }
+    bool store_awaits_units() const override { return awaits_units; }
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t) override {
         units.push_back({std::move(operations), urgent});
     }
@@ -48,6 +49,7 @@ public:
 
         bool operator==(const Answer&) const = default;
     };
+    bool awaits_units = false;
     std::deque<Unit> units;
     std::vector<Part> parts;
     std::vector<Answer> answers;
@@ -105,6 +107,26 @@ TEST_CASE("what one turn brings is one unit, and lazy if all of it is") {
     REQUIRE(all.host.units.size() == 2);
     CHECK(owners(all.host.units[1]) == std::vector<OwnerId>{3, 4});
     CHECK(all.host.units[1].urgent);
+}
+
+TEST_CASE("a shard hands in a unit with each tick while the store awaits one, even an empty one") {
+    Journals all;
+    const auto tick = [&] {
+        all.journal.tick();
+        all.journal.flush();
+        return all.host.units.size();
+    };
+    CHECK(tick() == 0);
+    all.host.awaits_units = true;
+    CHECK(tick() == 1);
+    CHECK(all.host.units[0].operations.empty());
+    CHECK(tick() == 1);  // it is not answered yet
+    all.commit();
+    CHECK(tick() == 1);
+    all.commit();
+    all.journal.add(EndOwner{1});
+    CHECK(tick() == 1);
+    CHECK(owners(all.host.units[0]) == std::vector<OwnerId>{1});
 }
 
 TEST_CASE("a message is stored once for all its receivers of a turn") {

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "server/store/sqlite_ledger.h"
-#include "server/store/start/opening.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
 
@@ -34,39 +32,6 @@ const PutSubscription bad{.owner = 1, .filter = "bad"};
 constexpr const char* never_bad =
     "CREATE TRIGGER never BEFORE INSERT ON subscription WHEN NEW.filter = 'bad'"
     " BEGIN SELECT RAISE(ABORT, 'never'); END";
-
-struct DroppedRows {
-    std::size_t count;
-    std::size_t topic_bytes;
-    std::size_t most_in_commit;
-};
-
-/// Of retained messages to topics of that length.
-std::vector<Operation> drops(Stamp stamp, std::size_t count, std::size_t topic_bytes = 10) {
-    std::vector<Operation> made;
-    made.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        std::string topic = "topic" + std::to_string(i) + "/";
-        topic.resize(topic_bytes, 'x');
-        made.emplace_back(DropRetained{stamp, std::move(topic)});
-    }
-    return made;
-}
-
-/// Nobody need know of drops any more that have the other stamp.
-Stamp later(Stamp stamp) { return stamp + 2 * floor_ahead; }
-
-std::size_t deleted_in(const std::vector<RowChange>& changes) {
-    return static_cast<std::size_t>(std::ranges::count_if(changes, [](const RowChange& change) {
-        return change.key.table == "retained" && !change.value;
-    }));
-}
-
-std::size_t retained_rows(const Store& store) {
-    const auto rows = store.rows().rows();
-    return static_cast<std::size_t>(
-        std::ranges::count_if(rows, [](const auto& row) { return row.first.table == "retained"; }));
-}
 
 }  // namespace
 
@@ -415,61 +380,6 @@ TEST_CASE("the floor is above all stamps of the time before, however far ahead t
     store.restart();
     CHECK(store.began().floor > first);
     CHECK(store.began().floor > future);
-}
-
-TEST_CASE("rows of dropped retained messages are deleted a few in each commit") {
-    const DroppedRows few{.count = 2000, .topic_bytes = 10, .most_in_commit = 256};
-    const DroppedRows long_ones{.count = 100, .topic_bytes = 60'000, .most_in_commit = 5};
-    for (const auto& [count, topic_bytes, most_in_commit] : {few, long_ones}) {
-        Store store(Kept::mirrored);
-        const Stamp now = stamp_at(wall_now());
-        commit(*store, drops(now, count, topic_bytes));
-        commit(*store, {PutRetained{.stamp = now, .message = message("kept", "hello")}});
-        std::size_t most = 0;
-        store.rows().judge_by([&](const std::vector<RowChange>& changes, bool) {
-            most = std::max(most, deleted_in(changes));
-            return MemoryRows::Fate{};
-        });
-        commit(*store, {session(1), put(later(now), {1})});
-        while (retained_rows(store) > 1) commit(*store, {});
-        store.rows().judge_by({});
-        CHECK(most <= most_in_commit);
-    }
-}
-
-TEST_CASE("a commit deletes as many rows of dropped retained messages as it adds, and a few more") {
-    Store store(Kept::mirrored);
-    const Stamp now = stamp_at(wall_now());
-    commit(*store, drops(now, 2000));
-    std::vector<std::size_t> deleted;
-    store.rows().judge_by([&](const std::vector<RowChange>& changes, bool) {
-        deleted.push_back(deleted_in(changes));
-        return MemoryRows::Fate{};
-    });
-    std::vector<Operation> operations = drops(later(now), 1000, 11);
-    operations.emplace_back(session(1));
-    commit(*store, std::move(operations));
-    store.rows().judge_by({});
-    CHECK(deleted.front() > 1000);
-    CHECK(deleted.front() <= 1256);
-}
-
-TEST_CASE("rows of dropped retained messages that a process leaves are deleted by the next one") {
-    Store store(Kept::mirrored);
-    const Stamp now = stamp_at(wall_now());
-    commit(*store, drops(now, 2000));
-    store.rows().judge_by([deleted = false](const std::vector<RowChange>& changes, bool) mutable {
-        const bool works = !std::exchange(deleted, deleted || deleted_in(changes) > 0);
-        return MemoryRows::Fate{works ? RowStore::Answer::done : RowStore::Answer::away, works};
-    });
-    commit(*store, {session(1), put(later(now), {1})});
-    store.stop();
-    store.rows().judge_by({});
-    CHECK(retained_rows(store) > 1000);
-    store.start();
-    CHECK(store.found().text().find("topic0") == std::string::npos);
-    commit(*store, {put(later(later(now)), {1})});
-    while (retained_rows(store) > 0) commit(*store, {});
 }
 
 TEST_CASE("the number of an owner that has ended is not given again while a message mentions it") {

@@ -76,6 +76,7 @@ std::unique_ptr<SqliteLedger> DataStore::open(UniqueFd lock) const {
                               .fsync = settings_.fsync,
                               .cache_bytes = page_cache(settings_.memory_budget),
                               .events = {.webhook_kinds = settings_.webhook_kinds},
+                              .sources = settings_.shards,
                               .failed = settings_.failed,
                               .rows = settings_.rows},
         std::move(lock));

@@ -42,6 +42,7 @@ public:
         std::size_t max_bytes = 0;             ///< 0: four fifths of the room on the disk
         std::uint32_t webhook_kinds = 0;       ///< a bit for each kind that the webhook wants
         std::size_t event_log_bytes = 0;       ///< 0: a quarter of the above, 256 MiB at most
+        std::size_t shards = 1;
         /// Called on a thread of the store when nothing can be stored any more.
         std::function<void()> failed{};
     };

@@ -58,6 +58,8 @@ bool ShardPeers::store_takes_nothing_new() const { return store_.takes_nothing_n
 
 bool ShardPeers::store_refuses() const { return store_.refuses(); }
 
+bool ShardPeers::store_awaits_units() const { return store_.ledger().awaits_units(); }
+
 void ShardPeers::submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) {
     Shard& shard = *shards_[index_];
     Unit unit{std::move(operations),

@@ -54,6 +54,7 @@ public:
     void call_store_overdue(Millis when) override;
     std::uint32_t next_delayed_number() override;
     bool store_refuses() const override;
+    bool store_awaits_units() const override;
     std::int64_t next_delayed() const override;
     DelayedClaimRef claim_delayed(const std::string& user, const DelayedTotal& room,
                                   const DelayedSums::Fits& fits) override;

@@ -76,13 +76,14 @@ Stamp highest_stamp(const Unit& unit) {
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed,
-                         EventTable& events, Mirror* mirror, Stamp floor)
+                         EventTable& events, RecentDrops& drops, Mirror* mirror, Stamp floor)
     : database_(database),
       index_(index),
       delayed_(delayed),
       events_(events),
+      drops_(drops),
       mirror_(mirror),
-      writer_(database, index, delayed, events),
+      writer_(database, index, delayed, events, drops),
       reader_(database),
       file_size_(database),
       begin_(database, "BEGIN IMMEDIATE"),
@@ -138,7 +139,6 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     }
     writer_.finish();
     keep_floor();
-    forget_dropped();
     if (next_wal_) writer_.put_meta("wal", *next_wal_);
     if (mirror_) mirror_->write();
     commit_.run();
@@ -193,13 +193,6 @@ void GroupCommit::keep_floor() {
     const Stamp latest = std::max(highest_, stamp_at(wall_now()));
     next_floor_ = std::max(floor_, latest + floor_ahead);  // the clock may have been put back
     writer_.put_meta("floor", next_floor_);
-    forget_before_ = latest - floor_ahead;
-}
-
-/// A few in each commit: everybody would wait while a crowd of rows is deleted at once. A start
-/// does not load those that a crash leaves, and they are forgotten half a minute later.
-void GroupCommit::forget_dropped() {
-    forgotten_ = forget_before_ == 0 || writer_.forget_dropped_before(forget_before_);
 }
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
@@ -207,14 +200,16 @@ void GroupCommit::committed(const std::deque<Request>& requests, std::size_t cou
     must_write_floor_ = false;
     if (mirror_) mirror_->committed();
     next_wal_.reset();
-    if (forgotten_) forget_before_ = 0;
     file_size_.measure();
     writer_.committed();
     index_.forget_dead(removed_);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* unit = std::get_if<Unit>(&requests[i].what);
-        if (unit && requests[i].outcome != Outcome::refused) add_to_index(requests[i], *unit);
+        if (!unit || requests[i].outcome == Outcome::refused) continue;
+        add_to_index(requests[i], *unit);
+        drops_.heard(unit->source, unit->generation);
     }
+    if (count == requests.size() && drops_.caught_up()) writer_.dropped_rows_age();
     for (auto& [owner, cursor] : writer_.cursors())
         if (cursor)
             index_.set_cursor(owner, std::move(*cursor));

@@ -24,7 +24,7 @@ class GroupCommit {
 public:
     /// `floor` is the floor that the next start would find. `mirror` may be null.
     GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, EventTable& events,
-                Mirror* mirror, Stamp floor);
+                RecentDrops& drops, Mirror* mirror, Stamp floor);
 
     /// Executes requests from the front, in order, and commits them: exactly `count`, or as many as
     /// 5 ms and 4 MB allow. Returns their number. If the database has an error afterwards, nothing
@@ -39,14 +39,15 @@ public:
 
     /// Is there something to write without requests?
     bool has_work() const {
-        return !index_.dead().empty() || forget_before_ != 0 || file_size_.is_to_shrink() ||
-               events_.is_to_trim() || floor_is_due();
+        return !index_.dead().empty() || writer_.removes_dropped_rows() ||
+               file_size_.is_to_shrink() || events_.is_to_trim() || floor_is_due();
     }
 
     /// Is so much to be deleted that the next commit should not wait for requests?
     bool is_behind() const {
         constexpr std::size_t many = 1000;
-        return index_.dead().size() > many || forget_before_ != 0 || file_size_.is_to_shrink();
+        return index_.dead().size() > many || writer_.removes_dropped_rows() ||
+               file_size_.is_to_shrink();
     }
 
     /// The number of operations that the database has rejected since the start. Any thread may call
@@ -63,7 +64,6 @@ private:
     void perform(Unit& unit, const Request& request);
     void exclude_mistake();
     void keep_floor();
-    void forget_dropped();
     bool floor_is_due() const;
     void committed(const std::deque<Request>& requests, std::size_t count);
     void add_to_index(const Request& request, const Unit& unit);
@@ -72,6 +72,7 @@ private:
     WaitingIndex& index_;
     DelayedTable& delayed_;
     EventTable& events_;
+    RecentDrops& drops_;
     Mirror* const mirror_;
     UnitWriter writer_;
     StoreReader reader_;
@@ -82,8 +83,6 @@ private:
     Stamp next_floor_;  ///< after the transaction
     Stamp highest_ = 0;
     bool must_write_floor_ = false;
-    Stamp forget_before_ = 0;  ///< what was dropped before is to be forgotten; 0: it is
-    bool forgotten_ = true;    ///< by this transaction
     std::optional<std::uint64_t> next_wal_;
     std::size_t removed_ = 0;      ///< dead messages that this transaction removes
     Request* mistaken_ = nullptr;  ///< this request has caused the error, not the disk

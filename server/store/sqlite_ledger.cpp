@@ -45,7 +45,8 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
       database_(*store_.database),
       delayed_(database_),
       events_(database_, options_.events),
-      commits_(database_, index_, delayed_, events_, mirror_.get(), store_.new_floor),
+      drops_(options_.sources),
+      commits_(database_, index_, delayed_, events_, drops_, mirror_.get(), store_.new_floor),
       backup_(database_, options_.folder, [this] {
           submit(
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});

@@ -26,6 +26,7 @@
 #include "server/store/start/opening.h"
 #include "server/store/tables/delayed_table.h"
 #include "server/store/tables/event_table.h"
+#include "server/store/tables/recent_drops.h"
 #include "server/store/tables/waiting_index.h"
 
 namespace pulsegate {
@@ -47,6 +48,7 @@ public:
         std::size_t wal_bytes = 4 * 1024 * 1024;
         std::size_t cache_bytes = 64 * 1024 * 1024;  ///< cache of pages, after the load
         EventLogSettings events{};
+        std::size_t sources = 0;  ///< of units, see RecentDrops
         /// Called on the ledger's thread when nothing more will be stored.
         std::function<void()> failed{};
         const char* vfs = nullptr;  ///< SQLite's usual one
@@ -96,6 +98,7 @@ public:
                                   const DelayedSums::Fits& fits) override {
         return delayed_.claim(user, room, fits);
     }
+    bool awaits_units() const override { return drops_.awaits_units(); }
     std::size_t bytes() const override { return commits_.file_size().used(); }
     /// The number of operations that the database has rejected since the start.
     std::uint64_t left_out() const { return commits_.left_out(); }
@@ -153,6 +156,7 @@ private:
     WaitingIndex index_;
     DelayedTable delayed_;
     EventTable events_;
+    RecentDrops drops_;
     GroupCommit commits_;
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< requests from the queue that are not answered yet

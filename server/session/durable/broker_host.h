@@ -73,6 +73,9 @@ public:
     /// A DelayedDue follows.
     virtual void take_delayed(std::int64_t before, std::size_t most) = 0;
 
+    /// Should each shard hand in a unit, see Ledger?
+    virtual bool store_awaits_units() const { return false; }
+
 protected:
     ~StoreLink() = default;
 };

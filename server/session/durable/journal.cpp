@@ -135,8 +135,7 @@ void Journal::stored(const MessageStored& message) {
 void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
-    const bool is_awaited = !turn_.waiting.parts.empty() || !turn_.waiting.retried_parts.empty();
-    if (turn_.operations.empty() && !is_awaited) return;
+    if (turn_.operations.empty() && !turn_.is_urgent) return;
     // Take it out first, because answers below may add to the next unit.
     Turn turn = std::exchange(turn_, {});
     if (!is_refused()) {
@@ -214,6 +213,7 @@ void Journal::tick() {
     if (!waiting_.empty()) return;
     if (refused_.operations.empty()) {  // everything was committed, or promised to nobody
         std::exchange(refused_.retried_parts, {}).clear();
+        if (host_.store_awaits_units()) await({});
         return;
     }
     retrying_ = true;

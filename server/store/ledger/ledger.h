@@ -145,6 +145,9 @@ public:
     /// Is there room only for data that was promised before, and for deletions? Then `refusing` is
     /// true, too.
     virtual bool full() const { return false; }
+    /// Should each source submit a unit within a second, even an empty one? The ledger then knows
+    /// that it has all that was begun before, and forgets which retained messages were dropped.
+    virtual bool awaits_units() const { return false; }
 };
 
 }  // namespace pulsegate

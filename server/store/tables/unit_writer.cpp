@@ -17,21 +17,22 @@ namespace {
 /// Of one transaction, of messages that nobody waits for: those who have ended without them.
 constexpr int most_receivers_removed = 4000;
 
-/// Of one transaction, besides what it drops itself: 256 rows with short topics, 5 with the
-/// longest.
-constexpr std::size_t most_bytes_forgotten = 256 * 1024;
+/// Of rows that one transaction deletes because they only say that a retained message was dropped:
+/// 256 rows with short topics, 5 with the longest.
+constexpr std::size_t most_dropped_bytes = 256 * 1024;
 
-/// Of the row of a retained message that was dropped. Even a short one may change several pages.
+/// Of such a row. Even a short one may change several pages.
 std::size_t dropped_cost(std::string_view topic) { return 1024 + topic.size(); }
 
 }  // namespace
 
 UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
-                       EventTable& events)
+                       EventTable& events, RecentDrops& drops)
     : database_(database),
       index_(index),
       delayed_(delayed),
       events_(events),
+      drops_(drops),
       receivers_between_(database,
                          "SELECT stamp, receivers FROM message WHERE stamp > ?1 AND stamp <= ?2"
                          " UNION ALL SELECT stamp, receivers FROM receiver"
@@ -68,7 +69,7 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       drop_exchange_(database, "DELETE FROM exchange WHERE owner = ? AND packet_id = ?"),
       put_will_(database, "INSERT OR REPLACE INTO will VALUES(?,?,?,?,?,?,?,?)"),
       drop_will_(database, "DELETE FROM will WHERE owner = ?"),
-      // A row without payload: it was dropped, and what comes late with an older stamp must know.
+      // A row without payload: it was dropped, and no message with an older stamp replaces it.
       put_retained_(
           database,
           "INSERT INTO retained VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(topic) DO UPDATE SET"
@@ -77,10 +78,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
           " properties = excluded.properties, payload = excluded.payload,"
           " sender = excluded.sender"
           " WHERE excluded.stamp > retained.stamp"),
-      find_dropped_(database,
-                    "SELECT rowid, topic FROM retained WHERE payload IS NULL AND stamp < ?"
-                    " ORDER BY stamp"),
-      forget_dropped_(database, "DELETE FROM retained WHERE rowid = ?"),
+      drop_retained_(database, "DELETE FROM retained WHERE topic = ? AND stamp < ?"),
+      find_dropped_rows_(database,
+                         "SELECT rowid, topic FROM retained WHERE payload IS NULL ORDER BY stamp"),
+      remove_dropped_row_(database, "DELETE FROM retained WHERE rowid = ?"),
       put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?,?)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
       raise_version_floor_(database,
@@ -108,14 +109,16 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
     Statement(database, "SELECT EXISTS(SELECT 1 FROM receiver)").each([&](const Row& row) {
         may_have_receivers_ = row.number(0) != 0;
     });
+    Statement(database, "SELECT EXISTS(SELECT 1 FROM retained WHERE payload IS NULL)")
+        .each([&](const Row& row) { has_dropped_rows_ = row.number(0) != 0; });
 }
 
 void UnitWriter::begin() {
     cursors_.clear();
     delayed_.begin();
     events_.begin();
+    drops_.begin();
     bytes_ = 0;
-    dropped_bytes_ = 0;
 }
 
 std::size_t UnitWriter::write(Unit& unit, const std::vector<std::size_t>& left_out) {
@@ -141,6 +144,7 @@ void UnitWriter::finish() {
         const std::string beyond = encode_stamps(cursor.beyond);
         put_cursor_.run(owner, cursor.upto, blob(beyond));
     }
+    dropped_rows_removed_ = removes_dropped_rows() && remove_dropped_rows();
 }
 
 bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
@@ -152,20 +156,18 @@ bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
     return room > 0;
 }
 
-/// They never pile up, however fast they come.
-bool UnitWriter::forget_dropped_before(Stamp stamp) {
-    const std::size_t most = most_bytes_forgotten + dropped_bytes_;
+/// A few in each transaction: everybody would wait while a crowd of rows is deleted at once.
+/// Returns false if some may be left.
+bool UnitWriter::remove_dropped_rows() {
     std::size_t bytes = 0;
     std::vector<std::int64_t> rows;
-    find_dropped_.each(
-        [&](const Row& row) {
-            rows.push_back(row.number(0));
-            bytes += dropped_cost(row.view(1));
-            return bytes < most;
-        },
-        stamp);
-    for (const std::int64_t row : rows) forget_dropped_.run(row);
-    return bytes < most;
+    find_dropped_rows_.each([&](const Row& row) {
+        rows.push_back(row.number(0));
+        bytes += dropped_cost(row.view(1));
+        return bytes < most_dropped_bytes;
+    });
+    for (const std::int64_t row : rows) remove_dropped_row_.run(row);
+    return bytes < most_dropped_bytes;
 }
 
 bool UnitWriter::is_owner(OwnerId owner) {
@@ -340,14 +342,22 @@ void UnitWriter::apply(const DropWill& drop) { drop_will_.run(drop.owner); }
 
 void UnitWriter::apply(const PutRetained& put) {
     const Message& message = *put.message;
+    if (drops_.is_dropped(message.topic, put.stamp)) return;
     put_retained_.run(message.topic, put.stamp, put.expires, put.flags, put.publisher,
                       checksum_of(message), blob(message.properties), blob(message.payload),
                       put.sender);
 }
 
+/// A topic that nobody has set leaves nothing behind, unless very many are dropped while a shard
+/// stands still.
 void UnitWriter::apply(const DropRetained& drop) {
+    if (drops_.add(drop.topic, drop.stamp)) {
+        drop_retained_.run(drop.topic, drop.stamp);
+        return;
+    }
     put_retained_.run(drop.topic, drop.stamp, 0, 0, 0, 0, Blob{}, Blob{}, 0);
-    dropped_bytes_ += dropped_cost(drop.topic);
+    has_dropped_rows_ = true;
+    dropped_rows_stay_ = 2;
 }
 
 void UnitWriter::apply(const PutUser& put) {

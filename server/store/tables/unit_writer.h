@@ -12,6 +12,7 @@
 #include "server/store/ledger/unit.h"
 #include "server/store/tables/delayed_table.h"
 #include "server/store/tables/event_table.h"
+#include "server/store/tables/recent_drops.h"
 #include "server/store/tables/waiting_index.h"
 
 namespace pulsegate {
@@ -22,7 +23,7 @@ namespace pulsegate {
 class UnitWriter {
 public:
     UnitWriter(Database& database, const WaitingIndex& index, DelayedTable& delayed,
-               EventTable& events);
+               EventTable& events, RecentDrops& drops);
 
     /// A transaction begins, possibly again.
     void begin();
@@ -36,14 +37,22 @@ public:
     void committed() {
         delayed_.committed();
         events_.committed();
+        drops_.committed();
+        if (dropped_rows_removed_) has_dropped_rows_ = false;
     }
 
     /// Returns false if some receivers are left, because there may be very many. Then call it
     /// again.
     bool remove_messages(const std::vector<Stamp>& stamps);
-    /// Deletes rows of retained messages that were dropped before `stamp`, the oldest first: a few,
-    /// and as many bytes as this transaction has dropped. False: some may be left.
-    bool forget_dropped_before(Stamp stamp);
+
+    /// Are there rows that only say that a retained message was dropped, and that the next
+    /// transactions delete?
+    bool removes_dropped_rows() const { return has_dropped_rows_ && dropped_rows_stay_ == 0; }
+    /// The drops have aged, see `RecentDrops::caught_up`.
+    void dropped_rows_age() {
+        if (dropped_rows_stay_ > 0) --dropped_rows_stay_;
+    }
+
     void put_meta(const char* key, std::uint64_t value) { put_meta_.run(key, value); }
 
     /// Bytes of bodies and receivers that were written since `begin`.
@@ -101,15 +110,19 @@ private:
     void put_receiver(Stamp stamp, const Receiver& receiver);
     void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
     void write_message(const PutMessage& put, const std::string& receivers);
+    bool remove_dropped_rows();
 
     Database& database_;
     const WaitingIndex& index_;
     DelayedTable& delayed_;
     EventTable& events_;
+    RecentDrops& drops_;
     Cursors cursors_;
     std::size_t bytes_ = 0;
-    std::size_t dropped_bytes_ = 0;  ///< of rows that only say that a retained message was dropped
-    bool may_have_receivers_ = false;  ///< in separate rows, if these were ever needed here
+    bool may_have_receivers_ = false;    ///< in separate rows, if these were ever needed here
+    bool has_dropped_rows_ = false;      ///< of an earlier version, or because `drops_` was full
+    unsigned dropped_rows_stay_ = 0;     ///< until the drops have aged so often
+    bool dropped_rows_removed_ = false;  ///< all of them, by this transaction
 
     Statement receivers_between_;
     Statement add_message_;
@@ -137,8 +150,9 @@ private:
     Statement put_will_;
     Statement drop_will_;
     Statement put_retained_;
-    Statement find_dropped_;
-    Statement forget_dropped_;
+    Statement drop_retained_;
+    Statement find_dropped_rows_;
+    Statement remove_dropped_row_;
     Statement put_user_;
     Statement drop_user_;
     Statement raise_version_floor_;
