@@ -1,5 +1,6 @@
-"""What a cluster promises while its Redis stands still, dies or loses its newest writes, under a load of all
-kinds that `pulsegate-loadgen kill` judges. The long runs are those of `tests/run --long`."""
+"""What a cluster promises while its Redis stands still, dies, loses its newest writes or is replaced by sentinels, and
+while its nodes leave, under a load of all kinds that `pulsegate-loadgen kill` judges. The long runs are those of
+`tests/run --long`."""
 
 import contextlib
 import json
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from cluster_test import LEASE, ask, leave_a_session, node, reason_of, returned, standby
 from gateway import PUBACK, SANITIZED, Client, binary, free_port, let_pass, subscribe_packet, wait_until
-from kill_test import GENERATOR, LONG
+from kill_test import GENERATOR, LONG, SLOWNESS
 from redis_server import RedisServer
+from sentinels import Sentinels
 
 FAULTS = ("lost", "wrongly_repeated", "out_of_order", "early")
 # While Redis is away, wills come late, and the feed, which is read from it, stands still.
@@ -272,6 +274,37 @@ class RedisFaultsTest(unittest.TestCase):
                 wait_until(lambda lost_from=lost_from: written(redis) > lost_from + 200, 20, "units that will be lost")
                 self.assertGreater(redis.fail_over(), 10_000)
                 self.await_service(load, redis)
+
+    def test_sentinels_fail_over(self):
+        times, seconds = (10, 500) if LONG else (1, 45)
+        with Sentinels() as redis, self.judged(redis, seconds, *NO_WILLS) as load:
+            for _ in range(times):
+                for exchange in (redis.fail_over, redis.kill_primary):
+                    redis.await_calm()
+                    exchange()
+                    self.await_service(load, redis)
+
+
+class LeavingTest(unittest.TestCase):
+    def test_everybody_is_back_in_time_when_nodes_leave_under_load(self):
+        stops, seconds = (20, 120) if LONG else (2, 12)
+        with Sentinels() as redis, tempfile.TemporaryDirectory(prefix="pulsegate-leaving-") as folder:
+            results, log = Path(folder) / "results.json", Path(folder) / "log"
+            done = subprocess.run(
+                [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", redis.url, "--kills", "0", "--stops", str(stops),
+                 "--seconds", str(seconds), "--port", str(free_port()), "--http", str(free_port()), "--slowness", str(SLOWNESS),
+                 *(("--rate", "600") if SANITIZED else ()), "--json", str(results), "--log", str(log)],
+                capture_output=True, text=True, timeout=240 + 4 * seconds)
+            said = done.stdout + done.stderr
+            self.assertEqual(done.returncode, 0, said)
+            found = json.loads(results.read_text())
+            self.assertEqual((len(found["stops"]), found["bad_stops"], found["sessions_lost"]), (stops, [], 0), said)
+            for each in found["traffic"]:
+                self.assertEqual([each[fault] for fault in FAULTS], [0] * len(FAULTS), said)
+            self.assertEqual([found["presence"][fault] for fault in ("fallen", "untrue", "offline_in_time")], [0, 0, 0], said)
+            self.assertNotIn("condemned node", log.read_text())
+            print(f"{self.id()}: {found['verdict']}, {sum(each['acknowledged'] for each in found['traffic'])} acknowledged",
+                  flush=True)
 
 
 class Publisher:
