@@ -1,11 +1,11 @@
 #include "server/store/rows/row_codec.h"
 
 #include <algorithm>
-#include <boost/crc.hpp>
 #include <iterator>
 #include <memory>
 #include <utility>
 
+#include "server/store/rows/crc32c.h"
 #include "server/store/rows/numbers.h"
 
 namespace pulsegate {
@@ -91,9 +91,9 @@ constexpr std::size_t seal_size = 4;
 }  // namespace
 
 std::uint32_t checksum(std::initializer_list<std::string_view> texts) {
-    boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> sum;  // Castagnoli's
-    for (const std::string_view text : texts) sum.process_bytes(text.data(), text.size());
-    return sum.checksum();
+    Crc32c sum;
+    for (const std::string_view text : texts) sum.add(text);
+    return sum.value();
 }
 
 std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers) {
