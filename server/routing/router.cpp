@@ -19,6 +19,7 @@ struct Router::Level {
     Level* any = nullptr;  ///< `+`
     Filter* here = nullptr;
     Filter* rest = nullptr;
+    std::uint64_t name_hash = 0;
     std::uint32_t named = 0;  ///< number of levels below, without `any`
     std::uint16_t size;
 
@@ -26,8 +27,25 @@ struct Router::Level {
     bool empty() const { return named == 0 && !any && !here && !rest; }
 };
 
-std::size_t Router::Hash::operator()(std::string_view text) const { return keyed_hash(text); }
-std::size_t Router::Hash::operator()(const Filter* filter) const { return (*this)(filter->text()); }
+namespace {
+
+/// The part of a text's hash that its filter keeps.
+constexpr std::uint32_t half_of(std::uint64_t hash) {
+    return static_cast<std::uint32_t>(hash >> 32);
+}
+
+/// Tables use the upper and the lower bits.
+constexpr std::size_t doubled(std::uint32_t half) { return std::uint64_t{half} << 32 | half; }
+
+}  // namespace
+
+std::size_t Router::Hash::operator()(std::string_view text) const {
+    return doubled(half_of(keyed_hash(text)));
+}
+std::size_t Router::Hash::operator()(const HashedText& text) const {
+    return doubled(half_of(text.hash));
+}
+std::size_t Router::Hash::operator()(const Filter* filter) const { return doubled(filter->hash); }
 bool Router::Equal::operator()(std::string_view text, const Filter* filter) const {
     return filter->text() == text;
 }
@@ -51,7 +69,7 @@ std::size_t Router::Hash::operator()(const Step& step) const {
     return step.name_hash + (reinterpret_cast<std::uintptr_t>(step.parent) >> 4) * golden_ratio;
 }
 std::size_t Router::Hash::operator()(const Level* level) const {
-    return (*this)(Step(*level->parent, level->name()));
+    return (*this)(Step(*level->parent, level->name(), level->name_hash));
 }
 bool Router::Equal::operator()(const Step& step, const Level* level) const {
     return level->parent == step.parent && level->name() == step.name;
@@ -194,8 +212,10 @@ void Router::remove(SubscriptionList& own, Subscription& subscription) {
 }
 
 Filter& Router::find_or_create(std::string_view text) {
-    if (const auto found = filters_.find(text); found != filters_.end()) return **found;
+    const HashedText hashed(text);
+    if (const auto found = filters_.find(hashed); found != filters_.end()) return **found;
     Filter* filter = make<Filter>(text);
+    filter->hash = half_of(hashed.hash);
     filters_.insert(filter);
     filter->table = interest_.add(text);
     if (has_wildcard(text)) add_to_tree(*filter);
@@ -256,6 +276,7 @@ Router::Level* Router::any_or_below(const Level& level, std::string_view name) c
 Router::Level* Router::make_below(Level& parent, std::string_view name) {
     auto* level = make<Level>(name);
     level->parent = &parent;
+    level->name_hash = keyed_hash(name);
     levels_.insert(level);
     if (name == "+")
         parent.any = level;

@@ -127,7 +127,7 @@ private:
         using is_transparent = void;
         using is_avalanching = void;
         std::size_t operator()(std::string_view text) const;
-        std::size_t operator()(const HashedText& text) const { return text.hash; }
+        std::size_t operator()(const HashedText& text) const;
         std::size_t operator()(const Filter* filter) const;
         std::size_t operator()(const Step& step) const;
         std::size_t operator()(const Level* level) const;
@@ -202,6 +202,7 @@ struct Filter {
     boost::intrusive::list<Subscription, boost::intrusive::base_hook<SubscriptionHook<Filter>>,
                            boost::intrusive::constant_time_size<false>>
         subscribers;
+    std::uint32_t hash;  ///< half of its text's, because a table that grows asks for all of them
     std::uint16_t size;
     Interest::Table table = 0;
 
