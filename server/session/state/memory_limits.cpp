@@ -53,8 +53,10 @@ std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const S
 std::size_t cost_of_subscription(std::string_view filter) {
     constexpr std::size_t bookkeeping = 200;
     constexpr std::size_t level = 512;
+    const std::size_t text = bookkeeping + filter.size();
+    if (!has_wildcard(filter)) return text;
     const auto levels = static_cast<std::size_t>(std::count(filter.begin(), filter.end(), '/')) + 1;
-    return bookkeeping + filter.size() + (has_wildcard(filter) ? levels * level : 0);
+    return text + levels * level;
 }
 
 }  // namespace pulsegate
