@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/hash.h"
+
 namespace pulsegate {
 
 struct DelayedTotal {
@@ -67,7 +69,7 @@ public:
         std::ptrdiff_t messages = 0;
         std::ptrdiff_t bytes = 0;
     };
-    using Changes = boost::unordered_flat_map<std::string, Change>;
+    using Changes = boost::unordered_flat_map<std::string, Change, TextHash>;
     /// These changes are stored, so their claims end.
     void apply(const Changes& changes, const std::vector<DelayedClaimRef>& claims);
 
@@ -81,7 +83,7 @@ private:
     void release(DelayedClaim& claim);
 
     mutable std::mutex mutex_;
-    boost::unordered_flat_map<std::string, Sum> users_;
+    boost::unordered_flat_map<std::string, Sum, TextHash> users_;
     Sum all_;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "server/base/hash.h"
 #include "server/store/database/database.h"
 #include "server/store/ledger/delayed_sums.h"
 #include "server/store/ledger/ledger.h"
@@ -90,8 +91,9 @@ private:
     std::vector<std::uint64_t> dropped_;
     DelayedSums::Changes changes_;
     std::vector<DelayedClaimRef> claims_;
-    boost::unordered_flat_map<std::string, std::uint64_t> added_;  ///< the first of each user
-    boost::unordered_flat_map<std::string, std::optional<std::uint64_t>> firsts_;
+    boost::unordered_flat_map<std::string, std::uint64_t, TextHash>
+        added_;  ///< the first of each user
+    boost::unordered_flat_map<std::string, std::optional<std::uint64_t>, TextHash> firsts_;
     std::vector<std::string> served_;
     std::optional<std::uint32_t> last_number_;
     bool is_changed_ = false;
