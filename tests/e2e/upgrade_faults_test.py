@@ -11,10 +11,14 @@ import os
 import random
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import UnixStreamServer
+from threading import Thread
 
 from gateway import PATIENCE, SANITIZED, Client, Gateway, binary, connect_packet, wait_until
 from handover_relay import program_with_fault
@@ -122,11 +126,10 @@ class UpgradeFaultsTest(unittest.TestCase):
                 sender.publish("room/a", b"acknowledged", qos=1)
                 self.assertEqual(sender.receive()[0] >> 4, 4)
                 program, report = program_with_fault(gateway.folder.name, binary(), does="kill old", **fault)
-                # The command waits for an answer that nobody gives any more.
-                with subprocess.Popen([str(binary()), "ctl", "--socket", str(gateway.data / "admin.sock"), "upgrade",
-                                       "--longest-pause", PAUSE, program], stderr=subprocess.DEVNULL) as command:
-                    self.assertEqual(gateway.process.wait(PATIENCE), -signal.SIGKILL)
-                    command.kill()
+                said = gateway.ctl("upgrade", "--longest-pause", PAUSE, program)
+                self.assertEqual(gateway.process.wait(PATIENCE), -signal.SIGKILL)
+                self.assertEqual(said.returncode, 3, said.stdout)
+                self.assertIn("the gateway has ended during the upgrade", said.stderr)
                 # It serves nobody, and leaves the folder to the next start.
                 self.assertEqual(gateway.wait_for_process(json.loads(report.read_text())["new"]), 1)
                 for client in (sender, *others):
@@ -140,6 +143,36 @@ class UpgradeFaultsTest(unittest.TestCase):
                         self.assertEqual(again.receive(), (0x20, b"\1\0"))  # its session is there
                         self.assertEqual(again.receive_publish(), ("room/a", b"acknowledged"))
                         again.close()
+
+    def test_the_command_says_if_the_gateway_was_started_again_meanwhile(self):
+        class Restarted(BaseHTTPRequestHandler):
+            def reply(self, status, body):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.send_response(status)
+                self.send_header("Content-Length", len(body))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self):
+                self.reply(202, b"{}")
+
+            def do_GET(self):
+                self.reply(200, b'{"under_way":false}')
+
+            def address_string(self):
+                return ""
+
+            def log_message(self, *words):
+                pass
+
+        with tempfile.TemporaryDirectory(prefix="pulsegate-upgrade-") as folder:
+            with UnixStreamServer(f"{folder}/admin.sock", Restarted) as server:
+                Thread(target=server.serve_forever).start()
+                said = subprocess.run([str(binary()), "ctl", "--socket", f"{folder}/admin.sock", "upgrade"],
+                                      capture_output=True, text=True, timeout=PATIENCE)
+                server.shutdown()
+        self.assertEqual(said.returncode, 3, said.stdout)
+        self.assertIn("has been started again", said.stderr)
 
 
 if __name__ == "__main__":

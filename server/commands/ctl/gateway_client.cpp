@@ -109,11 +109,15 @@ Request request_to(const GatewayPlace& place, web::verb verb, std::string_view t
     return request;
 }
 
-GatewayAway away(const GatewayPlace& place, const boost::system::system_error& error) {
-    return GatewayAway(fmt::format(
+[[noreturn]] void fail(const GatewayPlace& place, const boost::system::system_error& error) {
+    const auto why = fmt::format(
         "{}: {}; name a running gateway: --socket FILE (admin.sock in its data folder), or --url "
         "http://HOST:PORT",
-        place.text(), error.code().message()));
+        place.text(), error.code().message());
+    if (error.code() == asio::error::connection_refused ||
+        error.code() == boost::system::errc::no_such_file_or_directory)
+        throw NobodyListens(why);
+    throw GatewayAway(why);
 }
 
 constexpr std::uint64_t most_answer_bytes = 256 * 1024 * 1024;
@@ -149,7 +153,7 @@ GatewayClient::Answer GatewayClient::ask(Verb verb, std::string_view target,
     });
     return answer;
 } catch (const boost::system::system_error& error) {
-    throw away(place_, error);
+    fail(place_, error);
 }
 
 GatewayClient::Answer GatewayClient::follow(std::string_view target,
@@ -177,7 +181,7 @@ GatewayClient::Answer GatewayClient::follow(std::string_view target,
     });
     return answer;
 } catch (const boost::system::system_error& error) {
-    throw away(place_, error);
+    fail(place_, error);
 }
 
 }  // namespace pulsegate

@@ -25,6 +25,11 @@ class GatewayAway : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// No process listens there.
+class NobodyListens : public GatewayAway {
+    using GatewayAway::GatewayAway;
+};
+
 /// A client of a running gateway's HTTP API, with one connection for each request. It blocks its
 /// thread.
 class GatewayClient {
@@ -44,7 +49,7 @@ public:
         std::string refusal() const;
     };
 
-    /// `body` is JSON, or "". Throws GatewayAway.
+    /// `body` is JSON, or "". Throws GatewayAway, or more precisely NobodyListens.
     Answer ask(Verb verb, std::string_view target, std::string_view body = {}) const;
 
     /// Calls `line` for each line of an endless answer, until the connection ends or `line` returns

@@ -27,7 +27,7 @@ struct UpgradeOptions {
 };
 
 /// Waits until the upgrade has ended, whichever of the two processes says so. While one takes over
-/// from the other, requests may fail: if they do for much longer than the pause, both are gone.
+/// from the other, requests may fail, but one of the two always listens.
 GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pause) {
     auto heard = Clock::now();
     const auto deadline = heard + pause + 30s;
@@ -39,6 +39,11 @@ GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pa
             const auto& under_way = member_at(state, "under_way");
             const bool is_over = !under_way.is_bool() || !under_way.get_bool();
             if (is_over || heard >= deadline) return answer;
+        } catch (const NobodyListens&) {
+            throw GatewayAway(fmt::format(
+                "{}: nobody listens there any more; the gateway has ended during the upgrade, or "
+                "its settings name another admin-socket now: its log says which",
+                gateway.place().text()));
         } catch (const GatewayAway&) {
             if (Clock::now() >= heard + pause + 10s) throw;
         }
@@ -63,6 +68,12 @@ std::string left_text(const json::value& left) {
 int say(const GatewayClient::Answer& answer, bool as_json) {
     const auto state = answer.json();
     const auto& last = member_at(state, "last");
+    if (answer.ok() && last.is_null()) {
+        fmt::print(stderr,
+                   "pulsegate ctl: the gateway has ended during the upgrade, and has been started "
+                   "again; its log says why it ended\n");
+        return ctl_away;
+    }
     const std::string outcome = plain_text(member_at(last, "outcome"));
     if (as_json) fmt::print("{}", answer.text);
     if (outcome != "completed" && outcome != "rehearsed") {
