@@ -207,8 +207,9 @@ TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the se
 }
 
 TEST_CASE("each folder in a folder includes only those that stand before it") {
-    check_order("server/base", {".", "text", "files"});
-    check_never("server/base/files", {"server/base/text/"});
+    check_order("server/base", {".", "secrets", "text", "files"});
+    check_never("server/base/text", {"server/base/secrets/"});
+    check_never("server/base/files", {"server/base/secrets/", "server/base/text/"});
     check_order("server/auth", {".", "passwords"});
     check_order("server/transport", {"tls", "handshakes", "connections", "."});
     check_order("server/session", {"terms", "trace", "users", "durable", "state", "sending",

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "server/base/secrets/secret_bytes.h"
 #include "server/base/version.h"
 #include "server/handover/channel.h"
 #include "server/handover/standstill.h"
@@ -22,7 +23,6 @@
 #include "server/shard/data_store.h"
 #include "server/shard/shard.h"
 #include "server/start/service_manager.h"
-#include "server/upgrade/secret_bytes.h"
 
 namespace pulsegate {
 

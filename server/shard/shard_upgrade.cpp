@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "server/base/hash.h"
+#include "server/base/secrets/secret_bytes.h"
 #include "server/session/users/history_passage.h"
 #include "server/shard/shard.h"
 #include "server/transport/connections/connection.h"
 #include "server/upgrade/record_codec.h"
-#include "server/upgrade/secret_bytes.h"
 
 namespace pulsegate {
 

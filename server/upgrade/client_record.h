@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/upgrade/secret_bytes.h"
+#include "server/base/secrets/secret_bytes.h"
 
 namespace pulsegate {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/upgrade/secret_bytes.h"
+#include "server/base/secrets/secret_bytes.h"
 
 namespace pulsegate {
 

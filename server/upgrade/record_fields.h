@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "server/upgrade/secret_bytes.h"
+#include "server/base/secrets/secret_bytes.h"
 
 namespace pulsegate {
 
