@@ -17,7 +17,7 @@ from upgradable import gateway_for
 
 MODES = ("small", "openssl")
 SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-WOLFSSL = Path("/usr/include/wolfssl/ssl.h")
+NSS, WOLFSSL = Path("/usr/include/nss/ssl.h"), Path("/usr/include/wolfssl/ssl.h")
 
 # GnuTLS takes `^rekey^` as a command only at the beginning of a line, so this PUBLISH ends one.
 PUBLISH, PUBACK = b"\x32\x07\x00\x01a\x00\x01\r\n", b"\x40\x02\x00\x01"
@@ -165,6 +165,13 @@ class TlsPeersTest(unittest.TestCase):
             with self.subTest(mode=mode), self.gateway(mode) as gateway:
                 self.assertEqual(self.run_client(gateway, [client]), "done\n")
                 self.assertEqual(self.run_client(gateway, [client], "small records"), "done\n")
+
+    @unittest.skipUnless(NSS.exists() and shutil.which("cc"), "needs libnss3-dev")
+    def test_nss_updates_its_keys_and_asks_for_ours(self):
+        client = self.compiled("nss_peer.c", "cc -I/usr/include/nss -I/usr/include/nspr", "-lssl3", "-lsmime3", "-lnss3", "-lnspr4")
+        for mode in MODES:
+            with self.subTest(mode=mode), self.gateway(mode) as gateway:
+                self.assertEqual(self.run_client(gateway, [client]), "done\n")
 
     @unittest.skipUnless(shutil.which("node"), "needs node")
     def test_node_is_answered(self):
