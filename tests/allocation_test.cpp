@@ -1,17 +1,24 @@
-// What the gateway allocates for a packet. The tests' operator new counts; sanitizers have their
-// own, and are left alone.
+// What the gateway allocates for a packet, and whether it wipes secrets before it frees their
+// memory. The tests' operators new and delete count; sanitizers have their own, and are left alone.
 #include <doctest/doctest.h>
 
 #ifndef PULSEGATE_SANITIZED
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "server/limits/address_limits.h"
+#include "server/shard/limits_passage.h"
+#include "server/upgrade/gateway_record.h"
 #include "tests/support/gateway.h"
 #include "tests/support/temporary_folder.h"
 
@@ -19,6 +26,16 @@ namespace {
 
 thread_local bool counts = true;
 std::atomic<std::uint64_t> allocations = 0;
+/// Part of all secrets of a test; "": none are looked for in freed memory.
+thread_local std::string_view secret;
+thread_local std::uint64_t unwiped = 0;
+
+void release(void* memory) noexcept {
+    if (!secret.empty() && memory != nullptr)
+        unwiped +=
+            ::memmem(memory, ::malloc_usable_size(memory), secret.data(), secret.size()) != nullptr;
+    std::free(memory);
+}
 
 }  // namespace
 
@@ -27,8 +44,8 @@ void* operator new(std::size_t size) {
     if (void* const memory = std::malloc(size)) return memory;
     throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
 
 using namespace pulsegate;
 
@@ -97,6 +114,26 @@ TEST_CASE("a message of QoS 1 whose answer waits for its receiver has nothing el
         sender.expect("40 r2 k" + number);
     });
     CHECK(each < 2);
+}
+
+TEST_CASE("an upgrade wipes guessed passwords and the keys of tickets before it frees memory") {
+    constexpr std::uint64_t guesses = 0xFEDCBA98ull << 32;
+    secret = "\x98\xBA\xDC\xFE";
+    unwiped = 0;
+    {
+        AddressLimits before({.ban_failures = 1'000'000});
+        for (std::uint64_t i = 0; i < 1000; ++i)
+            CHECK_FALSE(before.failed(*Address::parse("192.0.2.1"), guesses | i, 1000));
+        GatewayRecord record;
+        describe(before, record, 1000);
+        record.ticket_keys = TicketKeysRecord{.present = SecretBytes("a key \x98\xBA\xDC\xFE")};
+        std::string bytes = encode(record);
+        const WipedAtEnd wiped(bytes);
+        AddressLimits after({});
+        adopt(after, *decode_gateway(bytes), 2000);
+    }
+    secret = {};
+    CHECK(unwiped == 0);
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/hash.h"
+#include "server/base/secrets/wiping_allocator.h"
 
 namespace pulsegate {
 
@@ -51,6 +52,8 @@ private:
 ///
 /// Peers that invent names can neither fill the memory nor stop the counting. When there are too
 /// many keys, further ones share counters, and a key's count is never too low.
+///
+/// A key may be the fingerprint of a password, so all memory is wiped before it is freed.
 template <class Key>
 class RecentCounts {
 public:
@@ -92,7 +95,7 @@ public:
         };
 
         Millis age = 0;  ///< of the present page
-        std::vector<Counted> counted{};
+        std::vector<Counted, WipingAllocator<Counted>> counted{};
     };
 
     /// If there are very many keys, only those with the highest counts; none that share counters.
@@ -131,7 +134,9 @@ private:
 
     /// The counts of one minute.
     struct Page {
-        boost::unordered_flat_map<Key, unsigned> counts{};
+        boost::unordered_flat_map<Key, unsigned, boost::hash<Key>, std::equal_to<Key>,
+                                  WipingAllocator<std::pair<const Key, unsigned>>>
+            counts{};
         SharedCounts shared{};
 
         unsigned of(const Key& key) const {
@@ -145,7 +150,7 @@ private:
         }
     };
 
-    static void keep_highest(std::vector<typename Pages::Counted>& counted) {
+    static void keep_highest(auto& counted) {
         if (counted.size() <= most_told) return;
         const auto end = counted.begin() + most_told;
         std::ranges::nth_element(counted, end, std::ranges::greater(), [](const auto& each) {

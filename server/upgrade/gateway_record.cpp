@@ -1,7 +1,5 @@
 #include "server/upgrade/gateway_record.h"
 
-#include <cstddef>
-
 #include "server/upgrade/record_fields.h"
 
 namespace pulsegate {
@@ -44,9 +42,6 @@ void visit_fields(Record& record, Fields& field) {
     field(2, record.takeovers);
 }
 
-/// What is written of it without its memory being moved, which would leave a copy of the secrets.
-inline std::size_t room_for_secrets(const TicketKeysRecord&) { return 512; }
-
 template <class Fields, RecordOf<TicketKeysRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.age);
@@ -54,7 +49,6 @@ void visit_fields(Record& record, Fields& field) {
     field(3, record.past);
 }
 
-/// The secrets come last, because fields written after them might move them.
 template <class Fields, RecordOf<GatewayRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.bans);

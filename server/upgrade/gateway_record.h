@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/base/secrets/secret_bytes.h"
+#include "server/base/secrets/wiping_allocator.h"
 
 namespace pulsegate {
 
@@ -36,8 +37,8 @@ struct CountsRecord {
         bool operator==(const Counted&) const = default;
     };
 
-    std::int64_t age = 0;  ///< ms of the present minute
-    std::vector<Counted> counted{};
+    std::int64_t age = 0;                                      ///< ms of the present minute
+    std::vector<Counted, WipingAllocator<Counted>> counted{};  ///< guesses are secrets
 
     bool operator==(const CountsRecord&) const = default;
 };

@@ -136,11 +136,6 @@ void visit_fields(Record& record, Fields& field) {
     field(5, record.rest);
 }
 
-/// What is written of it without its memory being moved, which would leave a copy of the secrets.
-inline std::size_t room_for_secrets(const TlsRecord& record) {
-    return record.unopened.size() + 512;
-}
-
 template <class Fields, RecordOf<TlsRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.suite);

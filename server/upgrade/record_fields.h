@@ -45,7 +45,8 @@ inline std::uint64_t number_of(std::string_view bytes) {
     return number;
 }
 
-/// Writes the fields of a record: `visit_fields(record, writer)`.
+/// Writes the fields of a record: `visit_fields(record, writer)`. It leaves no copies of them in
+/// freed memory, because they may be secrets.
 class FieldWriter {
 public:
     explicit FieldWriter(std::string& out) : out_(out) {}
@@ -57,49 +58,54 @@ public:
     void operator()(std::uint8_t tag, const std::string& text) {
         if (!text.empty()) write(tag, text);
     }
-    void operator()(std::uint8_t tag, const SecretBytes& secret) { write(tag, secret); }
+    void operator()(std::uint8_t tag, const SecretBytes& secret) { write(tag, secret.view()); }
     template <class Value>
     void operator()(std::uint8_t tag, const std::optional<Value>& value) {
         if (value) write(tag, *value);
     }
-    template <class Value>
-    void operator()(std::uint8_t tag, const std::vector<Value>& values) {
+    template <class Value, class Allocator>
+    void operator()(std::uint8_t tag, const std::vector<Value, Allocator>& values) {
         for (const auto& each : values) write(tag, each);
     }
     template <class Record>
     requires std::is_class_v<Record>
     void operator()(std::uint8_t tag, const Record& record) { write(tag, record); }
 
+    void make_room(std::size_t size) {
+        if (out_.capacity() - out_.size() >= size) return;
+        std::string larger;
+        const WipedAtEnd wiped(larger);
+        larger.reserve(2 * (out_.size() + size));
+        larger += out_;
+        out_.swap(larger);
+    }
+
 private:
     template <std::integral Number>
     void write(std::uint8_t tag, Number value) {
         const auto begin = begin_field(tag);
+        make_room(sizeof value);
         for (auto left = static_cast<std::uint64_t>(value); left != 0; left >>= 8)
             out_ += static_cast<char>(left);
         end_field(begin);
     }
-    void write(std::uint8_t tag, const std::string& text) {
+    void write(std::uint8_t tag, const std::string& text) { write(tag, std::string_view(text)); }
+    void write(std::uint8_t tag, std::string_view text) {
         const auto begin = begin_field(tag);
+        make_room(text.size());
         out_ += text;
-        end_field(begin);
-    }
-    /// Only where the memory need not be moved afterwards, which would leave a copy.
-    void write(std::uint8_t tag, const SecretBytes& secret) {
-        const auto begin = begin_field(tag);
-        out_ += secret.view();
         end_field(begin);
     }
     template <class Record>
     requires std::is_class_v<Record>
     void write(std::uint8_t tag, const Record& record) {
-        if constexpr (requires { room_for_secrets(record); })
-            out_.reserve(out_.size() + room_for_secrets(record));
         const auto begin = begin_field(tag);
         visit_fields(record, *this);
         end_field(begin);
     }
 
     std::size_t begin_field(std::uint8_t tag) {
+        make_room(field_header_size);
         out_ += static_cast<char>(tag);
         out_.append(field_header_size - 1, '\0');
         return out_.size();
@@ -170,8 +176,8 @@ private:
     void read(std::string_view bytes, std::optional<Value>& value) {
         read(bytes, value.emplace());
     }
-    template <class Value>
-    void read(std::string_view bytes, std::vector<Value>& values) {
+    template <class Value, class Allocator>
+    void read(std::string_view bytes, std::vector<Value, Allocator>& values) {
         read(bytes, values.emplace_back());
     }
     template <class Record>
@@ -186,6 +192,8 @@ private:
     bool good_ = true;
 };
 
+inline constexpr std::size_t record_checksum_size = 8;
+
 void append_checksum(std::string& out);
 /// The bytes between the beginning, which names the kind of record, and the checksum. Nothing if
 /// they are damaged or of another kind.
@@ -199,6 +207,7 @@ std::string encode_record(std::string_view beginning, const Record& record) {
     out = beginning;
     FieldWriter writer(out);
     visit_fields(record, writer);
+    writer.make_room(record_checksum_size);
     append_checksum(out);
     return out;
 }
