@@ -276,15 +276,9 @@ bool Server::is_alive() const {
 
 void Server::on_every_shard(const std::function<void(Shard&)>& task) {
     std::vector<std::future<void>> done;
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-        const auto promise = std::make_shared<std::promise<void>>();
-        done.push_back(promise->get_future());
-        shards_[i]->send(Shard::Task([&task, promise](Shard& shard) {
-            task(shard);
-            promise->set_value();
-        }));
-    }
-    for (auto& each : done) each.wait();
+    for (std::size_t i = 0; i < threads_.size(); ++i) done.push_back(shards_[i]->call(task));
+    for (auto& each : done) each.wait();  // all of them, because a task may refer to its caller
+    for (auto& each : done) each.get();
 }
 
 void Server::announce_drain(Millis notice) {

@@ -92,7 +92,7 @@ public:
     bool is_alive() const;
 
     /// Runs the task on each shard's thread, after all mail that has already arrived there, and
-    /// waits for all shards.
+    /// waits for all shards. Throws what the task throws.
     void on_every_shard(const std::function<void(Shard&)>& task);
 
     struct Listening {

@@ -2,8 +2,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
-#include <future>
-#include <memory>
 #include <utility>
 
 #include "server/base/hash.h"
@@ -56,14 +54,9 @@ GatewayRecord Server::describe() {
     const Millis now = monotonic_now();
     GatewayRecord record{.login_wait = admission_.login_rate().ahead(now)};
     pulsegate::describe(address_limits_, record, now);
-    for (const auto& shard : shards_) {
-        const auto done = std::make_shared<std::promise<void>>();
-        shard->send(Shard::Task([&record, now, done](Shard& each) {
-            pulsegate::describe(each.client_limits(), record, now);
-            done->set_value();
-        }));
-        done->get_future().wait();
-    }
+    for (const auto& shard : shards_)
+        shard->call([&](Shard& each) { pulsegate::describe(each.client_limits(), record, now); })
+            .get();
     if (tls_) record.ticket_keys = tls_->ticket_keys().describe();
     return record;
 }

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <string>
 
+#include "server/shard/shard.h"
 #include "tests/support/gateway.h"
 #include "tests/support/text.h"
 
@@ -80,4 +82,12 @@ TEST_CASE("one shard, and many, serve alike") {
             c.send("30 r s'x' '!'").expect("30 r s'x' '!'");
         }
     }
+}
+
+TEST_CASE("if a task fails on a shard's thread, its caller learns why, and the shard goes on") {
+    Gateway gateway;
+    for (Shard* const shard : gateway.shards())
+        CHECK_THROWS_WITH(shard->call([](Shard&) { throw std::runtime_error("why"); }).get(),
+                          "why");
+    Conversation(gateway).login("p");
 }

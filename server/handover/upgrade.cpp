@@ -7,9 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <functional>
-#include <future>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -117,36 +114,20 @@ private:
     }
 
     void pass_history(Shard& shard, HandoverChannel::Deadline deadline) {
-        run_on(shard, [&] {
-            shard.export_history([&](std::string_view events) {
-                channel().send(HandoverStep::history, events, deadline);
-            });
-        });
+        const auto pass = [&](std::string_view events) {
+            channel().send(HandoverStep::history, events, deadline);
+        };
+        shard.call([&](Shard& each) { each.export_history(pass); }).get();
     }
 
     void pass_clients(Shard& shard, HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
-        run_on(shard, [&] {
-            const auto counts = shard.export_clients([&](int socket, std::string_view state) {
-                channel().send(HandoverStep::client, state, deadline, socket);
-            });
-            outcome.moved += counts.moved;
-            for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
-        });
-    }
-
-    /// On the shard's thread, behind all that was sent to it before; this one waits. Throws what
-    /// the task throws.
-    static void run_on(Shard& shard, const std::function<void()>& task) {
-        const auto done = std::make_shared<std::promise<void>>();
-        shard.send(Shard::Task([&task, done](Shard&) {
-            try {
-                task();
-                done->set_value();
-            } catch (...) {
-                done->set_exception(std::current_exception());
-            }
-        }));
-        done->get_future().get();
+        const auto pass = [&](int socket, std::string_view state) {
+            channel().send(HandoverStep::client, state, deadline, socket);
+        };
+        ExportCounts counts;
+        shard.call([&](Shard& each) { counts = each.export_clients(pass); }).get();
+        outcome.moved += counts.moved;
+        for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
     }
 
     /// Always throws.

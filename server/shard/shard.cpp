@@ -262,6 +262,13 @@ std::size_t Shard::send(Item item) {
     return mailbox_.send(std::move(item), weight);
 }
 
+std::future<void> Shard::call(Task task) {
+    const auto call = std::make_shared<std::packaged_task<void(Shard&)>>(std::move(task));
+    auto done = call->get_future();
+    send(Task([call](Shard& shard) { (*call)(shard); }));
+    return done;
+}
+
 void Shard::drain_mailbox() {
     const auto began_at = work();
     std::uint64_t handled = 0;

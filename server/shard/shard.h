@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -75,6 +76,9 @@ public:
 
     /// Returns about how many bytes wait in the mailbox now.
     std::size_t send(Item item);
+    /// Runs the task on the shard's thread, after all mail that has already arrived there. The
+    /// future has the exception if the task throws.
+    [[nodiscard]] std::future<void> call(Task task);
     std::size_t mailbox_weight() const { return mailbox_.weight(); }
     /// When its wheel last turned, on the monotonic clock.
     Millis last_tick() const { return last_tick_.load(std::memory_order_relaxed); }

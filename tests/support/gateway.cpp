@@ -145,14 +145,12 @@ void Gateway::thaw() const {
 std::vector<Gateway::Passing> Gateway::passing(std::size_t* left) const {
     std::vector<Passing> all;
     for (Shard* const each : shards()) {
-        const auto counted = std::make_shared<std::promise<ExportCounts>>();
-        auto counts = counted->get_future();
-        each->send(Shard::Task([&all, counted](Shard& shard) {
-            counted->set_value(shard.export_clients([&](int socket, std::string_view state) {
-                all.push_back({UniqueFd(::dup(socket)), std::string(state)});
-            }));
-        }));
-        for (const auto& [reason, clients] : counts.get().left)
+        const auto keep = [&all](int socket, std::string_view state) {
+            all.push_back({UniqueFd(::dup(socket)), std::string(state)});
+        };
+        ExportCounts counts;
+        each->call([&](Shard& shard) { counts = shard.export_clients(keep); }).get();
+        for (const auto& [reason, clients] : counts.left)
             if (left) *left += clients;
     }
     return all;
@@ -163,13 +161,12 @@ std::size_t Gateway::adopt(std::vector<Passing> clients) const {
     std::size_t adopted = 0;
     for (Passing& each : clients) {
         const auto home = Shard::home_of(each.state, static_cast<unsigned>(all.size()));
-        const auto done = std::make_shared<std::promise<bool>>();
-        auto is_adopted = done->get_future();
-        all[home]->send(Shard::Task([&each, done](Shard& shard) {
-            const auto outcome = shard.adopt(std::move(each.socket), each.state);
-            done->set_value(outcome == Shard::Adoption::adopted);
-        }));
-        adopted += is_adopted.get() ? 1 : 0;
+        Shard::Adoption outcome{};
+        const auto adopt = [&](Shard& shard) {
+            outcome = shard.adopt(std::move(each.socket), each.state);
+        };
+        all[home]->call(adopt).get();
+        adopted += outcome == Shard::Adoption::adopted;
     }
     server_->on_every_shard([](Shard& shard) { shard.finish_adoption(); });
     return adopted;
