@@ -106,7 +106,7 @@ struct ReadRecords {
 
 ReadRecords read_in_pieces(const TlsPeer& peer, std::string_view stream, std::size_t longest) {
     TlsRecords server(peer.keys_of_server());
-    std::mt19937 random(static_cast<unsigned>(stream.size()));
+    std::minstd_rand random(static_cast<unsigned>(stream.size()));
     ReadRecords read;
     std::string kept;
     do {
@@ -140,7 +140,7 @@ const char* broken_records_promise(Bytes script) {
     const ReadRecords whole = read_in_pieces(peer, sent.stream, sent.stream.size() + 1);
     if (!sent.data.starts_with(whole.content)) return "only what was sealed is read, in its order";
     for (const std::size_t longest : {1, 50, 20'000}) {
-        if (longest == 1 && sent.stream.size() > 5000) continue;
+        if (longest < 1000 && sent.stream.size() > 5000) continue;
         const ReadRecords cut = read_in_pieces(peer, sent.stream, longest);
         if (cut.content != whole.content) return "records may be cut anywhere";
         if (cut.end != whole.end || cut.last != whole.last) return "the end is the same as well";
