@@ -65,6 +65,16 @@ TEST_CASE("bytes are told once, and more of them again, though none have been re
     CHECK(watched.news().size() == 1);
 }
 
+TEST_CASE("what happens to a closed socket is not told, even if another process has it, too") {
+    Poller poller;
+    Watched watched(poller);
+    REQUIRE(poller.add(watched.own.get(), watched));
+    const UniqueFd of_another_process(::dup(watched.own.get()));
+    poller.close(std::move(watched.own), watched);
+    watched.say("a");
+    CHECK(watched.news().empty());
+}
+
 TEST_CASE("what was there before is told as well") {
     Poller poller;
     Watched watched(poller);

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "server/base/prefetch.h"
 
@@ -52,8 +51,9 @@ void Poller::remove(int descriptor, Polled& polled) {
 }
 
 void Poller::close(UniqueFd descriptor, Polled& polled) {
-    { const UniqueFd closed = std::move(descriptor); }  // which takes it out of the set
-    forget(polled);
+    // To close it is not enough: if another process has the same socket, as in an upgrade, the
+    // socket stays in the set.
+    remove(descriptor.get(), polled);
 }
 
 /// A batch is short, and few are removed while it is dispatched: to look through the rest of it
