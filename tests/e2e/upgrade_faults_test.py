@@ -1,7 +1,7 @@
 """Upgrades in which something goes wrong: a process is killed or hangs at some step, or at any moment. Either the old process
 goes on, or the new one serves, and the clients do not notice.
 
-With PULSEGATE_LONG (tests/run --long) there are hundreds of moments:
+With PULSEGATE_LONG (tests/run --long) there are hundreds of moments, and 20 with 5,000 clients:
 
     cd tests/e2e && PULSEGATE_LONG=1 python3 -m unittest -v upgrade_faults_test
 """
@@ -67,6 +67,27 @@ class UpgradeFaultsTest(unittest.TestCase):
         client.publish("room/a", b"x", qos=1)
         self.assertEqual({client.receive()[0] >> 4 for _ in range(2)}, {3, 4})
 
+    def kill_at_any_moment(self, load, client, times):
+        """The new process. Returns the longest time until the old one served the client again."""
+        began = time.monotonic()
+        self.assertTrue(Attempt(load.gateway, does="nothing").has_moved)
+        most = time.monotonic() - began  # seconds that an upgrade takes
+        moved = moments = longest = 0
+        while moments < times and load.process.poll() is None:
+            seconds = random.uniform(0, most)
+            with self.subTest(seconds=seconds):
+                moments += 1
+                began = time.monotonic()
+                attempt = Attempt(load.gateway, does="kill new", seconds=seconds)
+                self.check(client)
+                if attempt.has_moved:
+                    moved += 1
+                    most = time.monotonic() - began
+                else:
+                    longest = max(longest, time.monotonic() - attempt.report["time"])
+        print(f"\n{moved} of {moments} upgrades completed", flush=True)
+        return longest
+
     @unittest.skipIf(SANITIZED, "a sanitizer's gateway is too slow for the load")
     def test_clients_do_not_notice_under_load(self):
         with Load(CLIENTS, CLIENTS, CLIENTS, DURATION) as load:
@@ -80,22 +101,26 @@ class UpgradeFaultsTest(unittest.TestCase):
                     self.assertEqual(attempt.has_moved, fault in SUCCEEDS, attempt.said)
                     if fault["does"] == "kill new":
                         longest = max(longest, time.monotonic() - attempt.report["time"])
-            moved = moments = 0
-            most = 0.6  # seconds that an upgrade takes, by those that were completed
-            while moments < MOMENTS and load.process.poll() is None:
-                seconds = random.uniform(0, most)
-                with self.subTest(seconds=seconds):
-                    moments += 1
-                    began = time.monotonic()
-                    if Attempt(load.gateway, does="kill new", seconds=seconds).has_moved:
-                        moved += 1
-                        most = time.monotonic() - began
-                    self.check(client)
-            print(f"\n{moved} of {moments} upgrades completed; after a kill {longest:.2f} s until a client was served", flush=True)
+            self.kill_at_any_moment(load, client, MOMENTS)
+            print(f"\nafter a kill {longest:.2f} s until a client was served", flush=True)
             self.assertEqual([event for event in load.gateway.events() if event["state"] == "offline"], [])
             load.counts()
             load.gateway.upgrade()
             self.check(client)
+
+    @unittest.skipUnless(LONG, "takes minutes")
+    @unittest.skipIf(SANITIZED, "a sanitizer's gateway is too slow for the load")
+    def test_thousands_of_clients_are_served_again_within_a_second(self):
+        with Load(5_000, 1_000, 1_000, 180) as load:
+            client = load.gateway.connect("stays", clean=False)
+            client.subscribe("room/a", qos=1)
+            longest = self.kill_at_any_moment(load, client, 20)
+            self.assertEqual(load.connected(), load.clients + 1)
+            self.assertFalse([event for event in load.gateway.events() if event["state"] == "offline"])
+            counts = load.counts()
+            print(f"after a kill {longest:.2f} s until a client was served; {counts['acknowledged']} messages acknowledged",
+                  flush=True)
+            self.assertLess(longest, 1)
 
     def test_a_new_process_that_never_says_hello_is_ended_and_clients_are_served_meanwhile(self):
         with gateway_for() as gateway:
