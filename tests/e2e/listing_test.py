@@ -104,6 +104,16 @@ class ListingTest(unittest.TestCase):
             "listener": f"mqtt://127.0.0.1:{self.gateway.port}", "keepalive": 40, "silence_limit": 60, "queued": 0,
             "queued_bytes": 0, "in_flight": 0, "subscriptions": 0, "session_expiry": 0})
 
+    def test_numbers_are_written_as_people_write_them(self):
+        self.gateway.connect("phone", username="ann", keepalive=40).disconnect()
+        self.gateway.connect("laptop", username="ann", keepalive=25)
+        for path in ("/api/v1/clients", "/api/v1/users/ann/history"):
+            with self.subTest(path):
+                text = self.gateway.get(path)[1]
+                self.assertIn('"silence', text)
+                self.assertNotRegex(text, r"\dE[-+]?\d")  # as in 0E0 and 3.75E1
+        self.assertIn('"silence_limit":37.5,', self.gateway.get("/api/v1/clients?client=laptop")[1])
+
     def test_clients_are_listed_by_filters(self):
         for i in range(20):
             self.gateway.connect(f"{'phone' if i % 2 else 'tab'}-{i}", username=f"u{i % 5}")

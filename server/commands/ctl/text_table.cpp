@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <cstddef>
 #include <vector>
+
+#include "server/base/text/json_text.h"
 
 namespace pulsegate {
 
@@ -64,8 +65,7 @@ std::string text_table(const json::array& rows, std::initializer_list<TableColum
 std::string plain_text(const json::value& value) {
     if (value.is_null()) return {};
     if (const auto* const flag = value.if_bool()) return *flag ? "yes" : "no";
-    if (value.is_double()) return fmt::format("{}", value.get_double());  // Boost writes 2.4E0
-    if (!value.is_string()) return json::serialize(value);
+    if (!value.is_string()) return json_text(value);
     std::string text(value.get_string());
     for (char& each : text)
         if (static_cast<unsigned char>(each) < ' ' || each == '\x7f') each = '?';

@@ -13,7 +13,7 @@ json::object error_json(ApiError error, std::string_view sentence) {
 ApiReply api_refusal(ApiError error, std::string_view sentence, json::object more) {
     json::object body = error_json(error, sentence);
     for (auto& member : more) body.insert_or_assign(member.key(), std::move(member.value()));
-    return {.status = row_of(error).status, .body = json::serialize(body)};
+    return {.status = row_of(error).status, .body = json_text(body)};
 }
 
 }  // namespace pulsegate

@@ -4,7 +4,6 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/text/json_text.h"
 #include "server/base/text/url.h"
 #include "server/http/serving/api_error.h"
 #include "server/http/serving/path_pattern.h"
@@ -62,9 +62,7 @@ struct ApiReply {
     std::function<boost::asio::awaitable<std::string>()> stream{};
 };
 
-inline ApiReply api_reply(const boost::json::object& body) {
-    return {.body = boost::json::serialize(body)};
-}
+inline ApiReply api_reply(const boost::json::object& body) { return {.body = json_text(body)}; }
 
 /// The members `error` and `code` of an answer.
 boost::json::object error_json(ApiError error, std::string_view sentence);

@@ -1,10 +1,10 @@
 #include "server/session/trace/tracer.h"
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
 #include <utility>
 
 #include "server/base/clock.h"
+#include "server/base/text/json_text.h"
 
 namespace pulsegate {
 
@@ -47,7 +47,7 @@ std::string Tracer::text_of(boost::json::object event, const TraceSubject& subje
     add_missing(event, "user", subject.user);
     add_missing(event, "client", subject.client);
     if (subject.link) add_missing(event, "address", subject.link->peer());
-    return boost::json::serialize(event);
+    return json_text(event);
 }
 
 /// For the user of a token, who is known only when the token has been checked.
