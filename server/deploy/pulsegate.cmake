@@ -26,6 +26,7 @@ endforeach()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_BINARY_DIR}/package_version.cmake)  # of the commit that is packed
 set(CPACK_PACKAGE_CONTACT "Pulsegate")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Chat gateway that speaks MQTT, and its load generator")
 set(CPACK_STRIP_FILES OFF)  # the symbols go to a package of their own

@@ -79,6 +79,40 @@ class ManualPagesTest(unittest.TestCase):
         self.assertEqual(set(OPTION.findall(page)), options)
 
 
+class PackageVersionTest(unittest.TestCase):
+    """apt installs a package only if its version differs from the installed one."""
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-version-")))
+        self.git("init", "-q")
+
+    def git(self, *arguments, time="2026-11-28T19:00:00Z"):
+        done = run("git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments, cwd=self.folder,
+                   env={**os.environ, "GIT_AUTHOR_DATE": time, "GIT_COMMITTER_DATE": time})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def version(self):
+        package = self.folder / ".git" / "package_version.cmake"
+        done = run("cmake", "-D", "RELEASE=0.1.0", "-D", f"SOURCE={self.folder}", "-D", f"OUTPUT={self.folder}/.git/version.cpp",
+                   "-D", f"PACKAGE={package}", "-P", REPOSITORY / ".ci" / "version.cmake")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return re.search(r'CPACK_DEBIAN_PACKAGE_VERSION "(.+)"', package.read_text())[1]
+
+    def test_each_commits_package_is_an_upgrade_of_the_one_before(self):
+        versions = []
+        for time in ("2026-11-28T19:00:00Z", "2026-11-28T21:00:01+02:00", "2026-11-29T02:00:00Z"):
+            self.git("commit", "-q", "--allow-empty", "-m", "a change", time=time)
+            versions.append(self.version())
+        self.git("tag", "-a", "-m", "the release", "v0.1.0")
+        versions.append(self.version())
+        self.git("commit", "-q", "--allow-empty", "-m", "a change", time="2026-11-29T03:00:00Z")
+        versions.append(self.version())
+        self.assertRegex(versions[0], r"^0\.1\.0~20261128\.190000\.[0-9a-f]{7}$")
+        self.assertEqual(versions[-2], "0.1.0")
+        for older, newer in zip(versions, versions[1:]):
+            self.assertEqual(run("dpkg", "--compare-versions", older, "lt", newer).returncode, 0, (older, newer))
+
+
 class ServiceTest(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-deploy-")))
