@@ -48,6 +48,15 @@ std::string_view switch_meant(std::string_view word) {
     return "";
 }
 
+/// Without the quotes that word processors write.
+std::string_view without_typographic_quotes(std::string_view text) {
+    for (const std::string_view quote : {"“", "”", "„", "‘", "’"}) {
+        if (text.starts_with(quote)) text.remove_prefix(quote.size());
+        if (text.ends_with(quote)) text.remove_suffix(quote.size());
+    }
+    return text;
+}
+
 /// What can't be read of a line.
 struct Unreadable {
     std::string what;
@@ -102,6 +111,9 @@ private:
         skip_blanks();
         if (!rest_.starts_with('=')) throw Unreadable{no_equals_sign(setting.name)};
         rest_.remove_prefix(1);
+        if (rest_.starts_with('='))
+            throw Unreadable{fmt::format("{}: there are two '='; write {} = {}", setting.name,
+                                         setting.name, in_form(without_comment(rest_.substr(1))))};
         skip_blanks();
         if (rest_.starts_with('[')) {
             rest_.remove_prefix(1);
@@ -130,6 +142,8 @@ private:
 
     std::string no_equals_sign(const std::string& name) const {
         const std::string known = meant_(name);
+        if (known.empty())
+            return fmt::format("unknown setting '{}'; --help lists the settings", name);
         const auto written = [&](std::string_view value) {
             return fmt::format("write {} = {}", known, in_form(without_comment(value)));
         };
@@ -160,13 +174,14 @@ private:
         if (is_number_(name))
             return fmt::format("{}: {} is not a whole number; write digits, as in {} = 100", name,
                                bare, name);
-        if (in_list_) return fmt::format("{}: {} is not in quotes; write \"{}\"", name, bare, bare);
+        const auto text = without_typographic_quotes(bare);
+        if (in_list_) return fmt::format("{}: {} is not in quotes; write \"{}\"", name, bare, text);
         if (bare.find(',') != bare.npos && bare.find_first_of("\"'") == bare.npos)
             return fmt::format(
                 "{}: {} is not in quotes; write {} = \"{}\", or a list as {} = "
                 "[\"...\", \"...\"]",
-                name, bare, name, bare, name);
-        return fmt::format("{}: {} is not in quotes; write {} = \"{}\"", name, bare, name, bare);
+                name, bare, name, text, name);
+        return fmt::format("{}: {} is not in quotes; write {} = \"{}\"", name, bare, name, text);
     }
 
     std::string read_quoted(const std::string& name) {

@@ -22,9 +22,7 @@ std::vector<std::string> names_of(const Settings& settings) {
 }
 
 std::string meant_by(const Settings& settings, const std::string& name) {
-    if (settings.find(name)) return name;
-    const std::string near = nearest_name(name, names_of(settings));
-    return near.empty() ? name : near;
+    return settings.find(name) ? name : nearest_name(name, names_of(settings));
 }
 
 /// A setting of the file. A list may be named in several lines; all else in one.

@@ -146,7 +146,9 @@ ListenUrl parse_listen_url(const std::string& text) {
     if (rest == "proxy-protocol" && url.for_clients())
         url.proxy_protocol = true;
     else if (!rest.empty())
-        throw fail(fmt::format("has the unknown option '{}'", rest));
+        throw ConfigError(fmt::format("listen: '{}' has the unknown option '{}'; {}", text, rest,
+                                      url.for_clients() ? "write ?proxy-protocol, or no option"
+                                                        : "write the URL without it"));
     return url;
 }
 

@@ -47,7 +47,8 @@ std::optional<std::size_t> mistakes(std::string_view written, std::string_view n
         shorter >= shortest_beginning && written.substr(0, shorter) == name.substr(0, shorter);
     if (!begins_alike && longer - shorter > near) return std::nullopt;
     const std::size_t apart = distance(written, name);
-    return begins_alike || apart <= near ? std::optional(apart) : std::nullopt;
+    if (begins_alike) return apart / 2;  // forgotten words are likelier than other ones
+    return apart <= near ? std::optional(apart) : std::nullopt;
 }
 
 }  // namespace
