@@ -155,6 +155,18 @@ class CtlTest(unittest.TestCase):
         self.assertIn("token missing", self.ctl("--url", url, "status", status=1))
         self.assertIn("ready", self.ctl("--url", url, "--token-file", "token", "status"))
 
+    def test_it_asks_only_one_gateway(self):
+        said = self.ctl("--socket", "data/admin.sock", "--url", "http://127.0.0.1:1", "status", status=2)
+        self.assertIn("--url excludes --socket", said)
+        self.assertIn("--token-file requires --url", self.ctl("--token-file", "token", "status", status=2))
+
+    def test_a_refusal_is_json_too_and_an_unknown_command_is_named(self):
+        done = subprocess.run([str(binary()), "ctl", "--json", "user", "nobody"], cwd=self.folder.name, capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["code"]), (1, "unknown_user"))
+        self.assertIn("unknown user", done.stderr)
+        self.assertIn("unknown command 'state'", self.ctl("state", status=2))
+
     def test_status_and_check(self):
         status = json.loads(self.ctl("status", "--json"))
         self.assertEqual(status["pid"], self.gateway.pid)

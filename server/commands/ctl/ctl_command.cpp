@@ -45,14 +45,12 @@ complete -o default -F _pulsegate pulsegate
 int Ctl::ask(GatewayClient::Verb verb, const std::string& target, const std::string& body,
              const std::function<void(const boost::json::value&)>& print) const {
     const auto answer = client().ask(verb, target, body);
+    if (json) fmt::print("{}", answer.text);
     if (!answer.ok()) {
         fmt::print(stderr, "pulsegate ctl: {}\n", answer.refusal());
         return ctl_refused;
     }
-    if (json)
-        fmt::print("{}", answer.text);
-    else
-        print(answer.json());
+    if (!json) print(answer.json());
     return ctl_done;
 }
 
@@ -94,19 +92,22 @@ int ctl_command(int argc, const char* const* argv) {
     app.require_subcommand(1);
     app.fallthrough();
     app.add_flag("--json", ctl.json, "Print the gateway's answer as JSON");
-    app.add_option("--socket", ctl.place.socket,
-                   "The gateway's Unix socket; default: data/admin.sock, or "
-                   "/var/lib/pulsegate/admin.sock")
-        ->type_name("FILE");
-    app.add_option("--url", ctl.place.url,
-                   "HTTP listener of a gateway, to use instead of the socket")
-        ->type_name("URL");
+    auto* const socket = app.add_option("--socket", ctl.place.socket,
+                                        "The gateway's Unix socket; default: data/admin.sock, or "
+                                        "/var/lib/pulsegate/admin.sock")
+                             ->type_name("FILE");
+    auto* const url = app.add_option("--url", ctl.place.url,
+                                     "HTTP listener of a gateway, to use instead of the socket")
+                          ->type_name("URL")
+                          ->excludes(socket);
     app.add_option("--token-file", token_file, "File with the token for the HTTP listener")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->needs(url);
     app.add_option(
            "--ca-file", ctl.place.ca_file,
            "PEM file with CAs that are trusted for the HTTP listener; default: the system's CAs")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->needs(url);
     add_observing(app, ctl);
     add_clients(app, ctl);
     add_trace(app, ctl);
@@ -123,7 +124,11 @@ int ctl_command(int argc, const char* const* argv) {
         std::fputs(app.help().c_str(), stdout);
         return ctl_done;
     } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "pulsegate ctl: {}; see pulsegate ctl --help\n", error.what());
+        const auto unknown = app.remaining();
+        const bool has_command = !app.get_subcommands().empty() || unknown.empty();
+        fmt::print(
+            stderr, "pulsegate ctl: {}; see pulsegate ctl --help\n",
+            has_command ? error.what() : fmt::format("unknown command '{}'", unknown.front()));
         return ctl_usage;
     } catch (const GatewayAway& error) {
         fmt::print(stderr, "pulsegate ctl: {}\n", error.what());
