@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/beast/core/string.hpp>
 #include <string_view>
 
 #include "server/base/text/web_origin.h"
@@ -43,7 +44,8 @@ std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
 
 const AdminToken* ApiGuard::token_of(const ApiRequest& request) const {
     constexpr std::string_view scheme = "Bearer ";
-    if (!request.authorization.starts_with(scheme)) return nullptr;
+    const auto begin = request.authorization.substr(0, scheme.size());
+    if (!boost::beast::iequals(begin, scheme)) return nullptr;  // RFC 9110: in any case
     return tokens_.find(request.authorization.substr(scheme.size()));
 }
 

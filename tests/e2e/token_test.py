@@ -55,6 +55,12 @@ class TokenTest(unittest.TestCase):
         finally:
             connection.close()
 
+    def test_the_word_bearer_may_have_any_case(self):
+        gateway = self.start()
+        for word, status in (("bearer", 200), ("BEARER", 200), ("Basic", 401), ("Bearer2", 401)):
+            fields = {"Authorization": f"{word} {self.tokens['read']}"}
+            self.assertEqual(self.ask(gateway, "GET", "/api/v1/status", **fields)[0], status, word)
+
     def test_each_route_with_each_role(self):
         gateway = self.start()
         _, index = self.ask(gateway, "GET", "/api/v1", self.tokens["read"])
