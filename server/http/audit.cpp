@@ -47,6 +47,10 @@ bool is_change(const ApiRequest& request) {
 }
 
 void audit(const ApiRequest& request, status status) {
+    const LineWithFields line({.client = "",
+                               .user = "",
+                               .address = request.is_local ? "" : request.address.text(),
+                               .reason = ""});
     spdlog::info("{}", audit_line(request, status));
 }
 

@@ -57,6 +57,11 @@ class JsonLogTest(unittest.TestCase):
         gateway.connect("phone", username=name)
         self.assertEqual(self.find(gateway, ": login$")["user"], name)
 
+    def test_a_line_of_the_audit_log_has_the_address(self):
+        gateway = self.gateway()
+        self.assertEqual(gateway.ask("PUT", "/api/v1/bans", {"user": "bob"})[0], 200)
+        self.assertEqual(self.find(gateway, "^audit: ")["address"], "127.0.0.1")
+
     def test_a_reload_changes_the_format(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "pulsegate.toml"
