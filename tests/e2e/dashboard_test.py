@@ -93,6 +93,20 @@ class DashboardTest(unittest.TestCase):
         wait_until(lambda: not self.is_banned("busy"), 60, "no ban")
         self.leave_quietly(tab)
 
+    def test_a_user_with_spaces_and_signs_in_the_name_is_shown_and_disconnected(self):
+        user = "john +smith & 50 %"
+        with self.gateway.connect("john's phone", username=user) as client:
+            tab = self.open(f"user/{quote(user)}")
+            tab.wait_for("#page", lambda line: line.startswith("john's phone"))
+            self.press(tab, "Disconnect")
+            client.receive_until_closed()
+            self.leave_quietly(tab)
+
+    def test_a_link_that_was_cut_leads_to_a_page(self):
+        tab = self.open("user/%E2%82")
+        tab.wait_for("#page", "%E2%82")
+        self.leave_quietly(tab)
+
     def test_an_inbox_is_read_and_emptied(self):
         self.gateway.ask("POST", "/api/v1/publish", {"inbox": "away", "payload": "see you", "qos": 1})
         tab = self.open("user/away")
@@ -170,6 +184,8 @@ class DashboardTest(unittest.TestCase):
         tab.wait_for("#page h1", "Clients")
         tab.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '/', bubbles: true}))")
         self.assertEqual(tab.run("return document.activeElement.id"), "find")
+        self.assertEqual(tab.run("return [...document.querySelectorAll('nav [aria-current=page]')].map(each => each.textContent)"),
+                         ["Clients"])
         unnamed = tab.run("return [...document.querySelectorAll('button, a, input, select, textarea')].filter(each => "
                           "!each.textContent.trim() && !each.ariaLabel && !each.labels?.length).map(each => each.outerHTML)")
         self.assertEqual(unnamed, [])

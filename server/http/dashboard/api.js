@@ -20,7 +20,9 @@ export const has_token = () => token !== '';
 
 function url_of(path, parameters) {
     const given = Object.entries(parameters).filter(([, value]) => value != null && value !== '');
-    return `api/v1/${path}${given.length ? `?${new URLSearchParams(given)}` : ''}`;
+    // URLSearchParams writes a space as +, which is a plus for the API.
+    const query = `${new URLSearchParams(given)}`.replaceAll('+', '%20');
+    return `api/v1/${path}${query && `?${query}`}`;
 }
 
 async function ask(method, path, parameters, {body, accept, signal} = {}) {

@@ -35,16 +35,27 @@ function go(page, parameters = {}) {
     else location.hash = hash;
 }
 
+/// A link that somebody has cut or written by hand may be no UTF-8.
+function decoded(text) {
+    try {
+        return decodeURIComponent(text);
+    } catch {
+        return text;
+    }
+}
+
 async function show_page(keeps_place = false) {
     shown.abort();
     shown = new AbortController();
     failure(null);
     const {signal} = shown;
     const [path, query] = location.hash.replace(/^#\/?/, '').split(/\?(.*)/s);
-    const [page, name] = path.split('/').map(decodeURIComponent);
+    const [page, name] = path.split('/').map(decoded);
     const parameters = Object.fromEntries(new URLSearchParams(query));
-    for (const entry of document.querySelectorAll('nav a'))
-        entry.toggleAttribute('aria-current', entry.hash === `#/${page}`);
+    for (const entry of document.querySelectorAll('nav a')) {
+        if (entry.hash === `#/${page}`) entry.setAttribute('aria-current', 'page');
+        else entry.removeAttribute('aria-current');
+    }
     const root = make('div');
     const context = {name, parameters, signal, go, failed: failure, reload: () => show_page(true), done};
     try {
