@@ -16,6 +16,34 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for a reference to one
 
 
+# Texts and hints of the page whose contrast is too low to be read easily: WCAG 2.2, 1.4.3.
+FAINT_TEXTS = r"""
+const channels = color => color.match(/[\d.]+/g).map(Number);
+const luminance = color => channels(color).slice(0, 3).map(each => each / 255)
+    .map(each => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, each, i) => sum + each * [0.2126, 0.7152, 0.0722][i], 0);
+const back = element => {
+    const color = getComputedStyle(element).backgroundColor;
+    return channels(color)[3] === 0 && element.parentElement ? back(element.parentElement) : color;
+};
+const contrast = (element, color) => {
+    const [dark, light] = [luminance(color), luminance(back(element))].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+};
+const faint = [];
+const judge = (element, color, text) => {
+    if (text.trim() && element.checkVisibility() && contrast(element, color) < 4.5) faint.push(text.trim());
+};
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    judge(element, getComputedStyle(element).color, texts.currentNode.data);
+}
+for (const field of document.querySelectorAll('[placeholder]'))
+    judge(field, getComputedStyle(field, '::placeholder').color, field.placeholder);
+return faint"""
+
+
 class Browser:
     """`with Browser() as browser: tab = browser.open(url)`; `flags` are added to Chromium's command line."""
 
@@ -112,6 +140,15 @@ class Tab:
         """The page, not the window."""
         self.call("POST", "/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params={
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def faint_texts(self):
+        """Those with a low contrast, in the light and in the dark."""
+        found = {}
+        for scheme in ("dark", "light"):
+            self.call("POST", "/goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={
+                "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+            found[scheme] = self.run(FAINT_TEXTS)
+        return found
 
     def wait_for(self, selector, text):
         """Until the element has this text among its lines, or a line that the function `text` accepts."""

@@ -197,6 +197,26 @@ class ChatTest(unittest.TestCase):
         self.assertTrue(page.run("return document.querySelector('.talk').checkVisibility()"))
         self.leave_quietly(page)
 
+    def test_on_a_phone_the_focus_is_on_the_list_at_first(self):
+        page = self.open()
+        page.resize(400, 800)
+        page.type("#name", "mona")
+        page.click("#login-form button")
+        page.wait_for("#connection", "online")
+        self.assertTrue(page.run("return document.activeElement === document.querySelector('#rooms button')"))
+        self.leave_quietly(page)
+
+    def test_texts_stand_out_in_the_light_and_in_the_dark(self):
+        page = self.open()
+        page.wait_for("#login-form", "Your name")
+        self.assertEqual(page.faint_texts(), {"dark": [], "light": []})
+        page.close()
+        nora = self.come_in("nora")
+        self.write_to(nora, "olaf", "are you there?")
+        nora.wait_for("#messages", lambda line: line.endswith("is away: the message waits"))
+        self.assertEqual(nora.faint_texts(), {"dark": [], "light": []})
+        self.leave_quietly(nora)
+
 
 class ChatFilesTest(unittest.TestCase):
     def test_the_files_may_load_nothing_but_themselves(self):

@@ -179,6 +179,19 @@ class DashboardTest(unittest.TestCase):
                     self.assertLessEqual(tab.run("return document.documentElement.scrollWidth"), width, page)
                 self.leave_quietly(tab)
 
+    def test_texts_stand_out_in_the_light_and_in_the_dark(self):
+        with self.gateway.connect("bob-phone", username="bob", clean=False):
+            for page in PAGES:
+                tab = self.open(page)
+                tab.wait_for("#page", lambda line: line != "")
+                tab.wait_for("#ready", "ready")
+                self.assertEqual(tab.faint_texts(), {"dark": [], "light": []}, page)
+                self.leave_quietly(tab)
+        reference = self.browser.open(f"http://127.0.0.1:{self.gateway.http_port}/reference")
+        reference.wait_for("main", "GET")
+        self.assertEqual(reference.faint_texts(), {"dark": [], "light": []})
+        reference.close()
+
     def test_it_is_used_by_keyboard(self):
         tab = self.open("clients")
         tab.wait_for("#page h1", "Clients")

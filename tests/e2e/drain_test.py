@@ -157,7 +157,7 @@ class CtlTest(unittest.TestCase):
 
     def test_it_asks_only_one_gateway(self):
         said = self.ctl("--socket", "data/admin.sock", "--url", "http://127.0.0.1:1", "status", status=2)
-        self.assertIn("--url excludes --socket", said)
+        self.assertIn("--socket excludes --url", said)
         self.assertIn("--token-file requires --url", self.ctl("--token-file", "token", "status", status=2))
 
     def test_a_refusal_is_json_too_and_an_unknown_command_is_named(self):

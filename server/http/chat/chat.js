@@ -71,8 +71,12 @@ async function opened(current) {
     const has_just_come = find('app').hidden;
     find('login').hidden = true;
     find('app').hidden = false;
-    render();
-    if (has_just_come) find('say').focus();
+    draw();
+    if (has_just_come) {
+        find('say').focus();
+        // A narrow window shows the list first.
+        if (document.activeElement !== find('say')) find('rooms').querySelector('button').focus();
+    }
     for (const talk of talks.values())
         for (const message of talk.messages) if (message.state === 'sending') transmit(talk, message);
     try {
