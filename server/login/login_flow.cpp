@@ -24,20 +24,6 @@ struct LoginFlow::Wait {
     void await_resume() const noexcept {}
 };
 
-struct LoginFlow::Move {
-    Login& login;
-    unsigned home;
-
-    bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> coroutine) {
-        login.handoff.emplace(login.connection->release());
-        login.connection.reset();
-        // Once it is sent, the login belongs to its home, and this awaiter with it.
-        login.here->host_.move_login(home, {SuspendedCoroutine(coroutine), &login});
-    }
-    LoginFlow* await_resume() const noexcept { return login.here; }
-};
-
 namespace {
 
 /// Time between two looks whether a message with very many recipients has been delivered, which
@@ -82,53 +68,54 @@ LoginFlow::~LoginFlow() = default;
 
 void LoginFlow::begin(Connection& connection, ReceivedConnect connect, Millis now) {
     thread_.assert_here();
-    log_in({this, &connection, std::move(connect), now});
+    check({&connection, std::move(connect), now});
 }
 
-/// The steps: room, the login's turn, authentication, the user's home shard, the client's
-/// behaviour, and pauses before it goes on. While a step takes time, the coroutine belongs to
-/// `waiting_`; it is resumed only if its client is still there. Then it repeats the checks whose
-/// result may have changed.
-DetachedCoroutine LoginFlow::log_in(Login login) {
-    LoginFlow* here = login.here;
-    if (here->refused(login)) co_return;
+// While a step takes time, the coroutine belongs to `waiting_`; it is resumed only if its client is
+// still there. Then it repeats the checks whose result may have changed.
 
-    if (!here->pacer_.take_turn(login.now)) {
-        if (here->refused_memory(login)) co_return;
-        co_await here->turn(login);
-        if (here->refused(login)) co_return;
-        if (login.result.reason != Reason::success) co_return here->reject(login);
+/// The steps before the user is known: room, the login's turn, and authentication.
+DetachedCoroutine LoginFlow::check(Login login) {
+    if (refused(login)) co_return;
+
+    if (!pacer_.take_turn(login.now)) {
+        if (refused_memory(login)) co_return;
+        co_await turn(login);
+        if (refused(login)) co_return;
+        if (login.result.reason != Reason::success) co_return reject(login);
     }
 
-    if (auto result = here->result_by_certificate(login)) {
+    if (auto result = result_by_certificate(login)) {
         login.result = std::move(*result);
-    } else if (here->authenticator_.required()) {
-        if (here->refused_memory(login)) co_return;
-        co_await here->authentication(login);
-        if (here->refused(login)) co_return;
+    } else if (authenticator_.required()) {
+        if (refused_memory(login)) co_return;
+        co_await authentication(login);
+        if (refused(login)) co_return;
     }
-    if (login.result.reason != Reason::success) co_return here->reject(login);
-    here->limit_by_certificate(login);
+    if (login.result.reason != Reason::success) co_return reject(login);
+    limit_by_certificate(login);
 
-    const unsigned home = here->logins_.home(login.connect(), login.result);
-    if (home != here->shard_) {
-        here->logins_.tell_traces(*login.connection, login.connect(), login.result);
-        here = co_await Move{login, home};
-        if (here->refused(login)) co_return;
-    }
+    const unsigned home = logins_.home(login.connect(), login.result);
+    if (home == shard_)
+        enter(std::move(login));
+    else
+        move(std::move(login), home);
+}
 
-    if (here->refused_at_home(login)) co_return;
-    if (const Millis time = here->pause_before_takeover(login); time > 0) {
-        co_await here->pause(login, time);
-        if (here->refused(login) || here->refused_at_home(login)) co_return;
+/// The steps on the user's home shard: the client's behaviour, and pauses before it goes on.
+DetachedCoroutine LoginFlow::enter(Login login) {
+    if (refused_at_home(login)) co_return;
+    if (const Millis time = pause_before_takeover(login); time > 0) {
+        co_await pause(login, time);
+        if (refused(login) || refused_at_home(login)) co_return;
     }
-    const auto under_way = here->logins_.last_unfinished();
-    while (here->awaits_deliveries(login, under_way)) {
-        co_await here->pause(login, until_delivered);
-        if (here->refused(login) || here->refused_at_home(login)) co_return;
+    const auto under_way = logins_.last_unfinished();
+    while (awaits_deliveries(login, under_way)) {
+        co_await pause(login, until_delivered);
+        if (refused(login) || refused_at_home(login)) co_return;
     }
-    here->accept(login);
-    if (awaits_connack(login)) co_await here->connack(login);
+    accept(login);
+    if (awaits_connack(login)) co_await connack(login);
     login.connection->go_on(login.received.bytes);
 }
 
@@ -277,16 +264,22 @@ void LoginFlow::count_wrong_password(const Login& login) {
 
 // -- at home --
 
-void LoginFlow::receive(WaitingLogin& moved) {
+void LoginFlow::move(Login login, unsigned home) {
+    logins_.tell_traces(*login.connection, login.connect(), login.result);
+    login.handoff.emplace(login.connection->release());
+    login.connection.reset();
+    host_.move_login(home, std::make_unique<Login>(std::move(login)));
+}
+
+void LoginFlow::receive(MovedLogin& moved) {
     thread_.assert_here();
-    Login& login = *moved.login;
+    Login login = std::move(*moved);
     login.connection = transport_.adopt(std::move(*login.handoff));
     login.handoff.reset();
     if (!login.connection) return;
-    login.here = this;
     login.now = monotonic_now();
     logins_.tell_traces(*login.connection, login.connect(), login.result);
-    moved.coroutine.resume();
+    if (!refused(login)) enter(std::move(login));
 }
 
 /// Nothing runs between this check and the login. So a client that is banned in the meantime is

@@ -51,10 +51,9 @@ struct LoginGates {
 class LoginFlow;
 class Logins;
 
-/// A login under way: its CONNECT and its progress. It lives in its coroutine's frame, and belongs
-/// with it to the shard where it is now.
+/// A login under way: its CONNECT and its progress. It belongs to the shard where it is now, in the
+/// frame of its coroutine there.
 struct Login {
-    LoginFlow* here;
     boost::intrusive_ptr<Connection> connection;
     ReceivedConnect received;
     Millis now;  ///< when it began or was last resumed
@@ -72,6 +71,9 @@ struct WaitingLogin {
     Login* login;
 };
 
+/// A login on its way to the user's home shard, with its Handoff.
+using MovedLogin = std::unique_ptr<Login>;
+
 /// The authenticator's answer to one login of a shard.
 struct LoginAnswer {
     LoginQueue::Ticket ticket;
@@ -87,8 +89,7 @@ struct CheckTurn {
 /// What the logins of a shard need of the shard.
 class LoginHost {
 public:
-    /// Sends a login, with its Handoff, to another shard.
-    virtual void move_login(unsigned shard, WaitingLogin login) = 0;
+    virtual void move_login(unsigned shard, MovedLogin login) = 0;
 
     /// These send to the logins of this shard, from any thread.
     virtual void begin_check(CheckTurn turn) = 0;
@@ -98,10 +99,10 @@ protected:
     ~LoginHost() = default;
 };
 
-/// Logs in the clients of one shard. Each login is one coroutine, `log_in`, which begins on the
-/// shard that accepted the connection and ends on the user's home shard. This class owns the logins
-/// that wait on its shard, their queue, and the counts of how clients behave. It lives on the
-/// shard's thread. It owns its members, except those that are references.
+/// Logs in the clients of one shard. A login has two coroutines: `check` runs on the shard that
+/// accepted the connection, `enter` on the user's home shard. This class owns the logins that wait
+/// on its shard, their queue, and the counts of how clients behave. It lives on the shard's thread.
+/// It owns its members, except those that are references.
 class LoginFlow {
 public:
     LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginGates& gates,
@@ -118,7 +119,7 @@ public:
     void begin(Connection& connection, ReceivedConnect connect, Millis now);
 
     /// These take what came through the mailbox.
-    void receive(WaitingLogin& moved);
+    void receive(MovedLogin& moved);
     void receive(const CheckTurn& turn);
     void receive(LoginAnswer& answer);
 
@@ -154,10 +155,10 @@ private:
 
     /// Suspends a login until its ticket resumes it.
     struct Wait;
-    /// Suspends a login until it is resumed on its home shard.
-    struct Move;
 
-    static DetachedCoroutine log_in(Login login);
+    DetachedCoroutine check(Login login);
+    DetachedCoroutine enter(Login login);
+    void move(Login login, unsigned home);
 
     void refuse(const Login& login, Reason reason, std::string_view why,
                 std::string_view told) const;

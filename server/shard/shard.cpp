@@ -251,7 +251,7 @@ bool Shard::awaits_answers(const Connection& connection) const {
 
 // -- requests of logins --
 
-void Shard::move_login(unsigned shard, WaitingLogin login) { peers_[shard].send(std::move(login)); }
+void Shard::move_login(unsigned shard, MovedLogin login) { peers_[shard].send(std::move(login)); }
 void Shard::begin_check(CheckTurn turn) { send(turn); }
 void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
 
@@ -296,7 +296,7 @@ std::uint64_t Shard::receive_next() {
     }
     if (!std::holds_alternative<Task>(*item)) ++handled_;
     std::visit([this](auto& content) { receive(content); }, *item);
-    return std::holds_alternative<WaitingLogin>(*item) ? login_work : 1;
+    return std::holds_alternative<MovedLogin>(*item) ? login_work : 1;
 }
 
 // -- time --

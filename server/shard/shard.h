@@ -44,7 +44,7 @@ class Shard final : ConnectionOwner, LoginHost {
 public:
     using Task = std::function<void(Shard&)>;
     /// An item from another thread, or for a turn of its own.
-    using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, WaitingLogin,
+    using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, MovedLogin,
                               CheckTurn, LoginAnswer, Task>;
 
     /// `config` is for this shard alone, and must outlive it.
@@ -175,7 +175,7 @@ private:
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();
     }
 
-    void move_login(unsigned shard, WaitingLogin login) override;
+    void move_login(unsigned shard, MovedLogin login) override;
     void begin_check(CheckTurn turn) override;
     void answer_login(LoginAnswer answer) override;
 
@@ -188,7 +188,7 @@ private:
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
     void receive(OwnTurn& turn) { broker_.receive(turn, monotonic_now()); }
     void receive(LedgerAnswer& answer) { broker_.receive(answer, monotonic_now()); }
-    void receive(WaitingLogin& login) { logins_.receive(login); }
+    void receive(MovedLogin& login) { logins_.receive(login); }
     void receive(const CheckTurn& turn) { logins_.receive(turn); }
     void receive(LoginAnswer& answer) { logins_.receive(answer); }
     void receive(const Task& task) { task(*this); }

@@ -75,7 +75,7 @@ std::optional<Shard::Item> Shard::next_item() {
 /// At rest it runs tasks, and nothing else.
 bool Shard::must_wait(const Item& item) const {
     if (rest_ == Rest::none || std::holds_alternative<Task>(item)) return false;
-    const bool is_of_login = std::holds_alternative<WaitingLogin>(item) ||
+    const bool is_of_login = std::holds_alternative<MovedLogin>(item) ||
                              std::holds_alternative<CheckTurn>(item) ||
                              std::holds_alternative<LoginAnswer>(item);
     return rest_ == Rest::all || (is_of_login && holds_logins_);
