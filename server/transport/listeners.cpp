@@ -62,7 +62,7 @@ void Listeners::accept(UniqueFd socket, const Listener::Endpoint& peer,
     std::unique_ptr<ConnectionExtras> extras;
     if (!options.plain()) {
         extras = std::make_unique<ConnectionExtras>();
-        extras->handshake = std::make_unique<Handshake>(options, tls_);
+        extras->arrival->handshake = std::make_unique<Handshake>(options, tls_);
     }
     const Address address = options.proxy_protocol ? Address() : Address(peer.address());
     transport_.accept(std::move(socket), std::move(extras), address, number);

@@ -53,7 +53,7 @@ Connection::Connection(ConnectionContext& context) : context_(context) {}
 
 Connection::~Connection() = default;
 
-bool Connection::handshaking() const { return extras_ && extras_->handshake; }
+bool Connection::handshaking() const { return extras_ && extras_->is_handshaking(); }
 bool Connection::websocket() const { return extras_ && extras_->websocket; }
 TlsSession* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
 SmallTls* Connection::small_tls() const { return extras_ ? extras_->small.get() : nullptr; }

@@ -29,7 +29,7 @@ constexpr const char* no_memory =
 
 /// Continues the handshake that its listener requires.
 void Connection::proceed_handshake(bool may_run_tls) {
-    Handshake& handshake = *extras_->handshake;
+    Handshake& handshake = *extras_->arrival->handshake;
     const auto step = handshake.proceed(socket_.get(), *extras_, may_run_tls);
     if (const auto idle = handshake.take_tls_idle()) context_.counters.count(*idle);
     if (extras_->proxied_peer && !origin_.address.known()) admit();
@@ -56,7 +56,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
         case Handshake::Step::done: break;
     }
     const std::string unread = handshake.take_unread();
-    extras_->handshake.reset();
+    extras_->arrival->handshake.reset();
     if (websocket()) {
         auto& buffer = context_.input.buffer();
         std::copy(unread.begin(), unread.end(), buffer.begin());
@@ -96,9 +96,10 @@ void Connection::reject() {
 /// keeps now?
 bool Connection::lacks_memory() {
     const auto unopened = small_tls() ? small_tls()->kept() : 0;
-    const auto bytes = extras_->arrival->tls_memory + extras_->handshake->kept() + unopened;
+    Arrival& arrival = *extras_->arrival;
+    const auto bytes = arrival.tls_memory + arrival.handshake->kept() + unopened;
     auto& memory = context_.counts.admission.unauthenticated();
-    if (memory.resize(extras_->arrival->memory, origin_.address, bytes)) return false;
+    if (memory.resize(arrival.memory, origin_.address, bytes)) return false;
     context_.counters.count(Limit::memory_budget);
     ++context_.counters.handshakes_refused;
     return true;

@@ -34,7 +34,7 @@ void send_last(int socket, ConnectionExtras* wraps, std::string_view bytes) {
     if (wraps && wraps->small) return wraps->small->end(socket, bytes);
     Buffer out(bytes);
     if (!out.empty()) send_now(socket, wraps, out, 0);
-    if (wraps && wraps->tls && !wraps->handshake) SSL_shutdown(wraps->tls->ssl());
+    if (wraps && wraps->tls && !wraps->is_handshaking()) SSL_shutdown(wraps->tls->ssl());
 }
 
 }  // namespace pulsegate

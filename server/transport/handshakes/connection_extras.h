@@ -38,6 +38,7 @@ struct WebSocketState {
 struct Arrival {
     std::size_t tls_memory = 0;                      ///< approximate memory of TLS
     UnauthenticatedMemory::Share memory{};           ///< for the whole memory of its connection
+    std::unique_ptr<Handshake> handshake{};          ///< null once MQTT has begun
     std::optional<ClientCertificate> certificate{};  ///< if OpenSSL's object is freed
 };
 
@@ -45,19 +46,20 @@ struct Arrival {
 /// until it is done. A plain connection has none.
 struct ConnectionExtras {
     // With TLS, one of these; both are null without TLS.
-    std::unique_ptr<TlsSession> tls{};       ///< OpenSSL's: the handshake, or all of it
-    std::unique_ptr<SmallTls> small{};       ///< its replacement after the handshake
-    std::unique_ptr<Handshake> handshake{};  ///< null once MQTT has begun
+    std::unique_ptr<TlsSession> tls{};  ///< OpenSSL's: the handshake, or all of it
+    std::unique_ptr<SmallTls> small{};  ///< its replacement after the handshake
     std::unique_ptr<Arrival> arrival = std::make_unique<Arrival>();  ///< null after the login
     std::unique_ptr<WebSocketState> websocket{};                     ///< null without WebSocket
     /// Behind a proxy: the client, or the proxy itself if it states no client.
     std::unique_ptr<const boost::asio::ip::tcp::endpoint> proxied_peer{};
     std::size_t counted_record = 0;  ///< bytes of `small` that are counted in the sum of unfinished
                                      ///< packets
+
+    bool is_handshaking() const { return arrival && arrival->handshake; }
 };
 
 // Each idle client of TLS has one.
-static_assert(sizeof(ConnectionExtras) <= 56);
+static_assert(sizeof(ConnectionExtras) <= 48);
 
 /// Nothing if the peer is gone.
 std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
