@@ -5,14 +5,13 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
+
+#include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
 
@@ -63,25 +62,21 @@ asio::awaitable<void> LinkListener::accept() {
 asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     ++guests_;
     const std::string line = to_line(hello_());
-    const asio::const_buffer bytes = asio::buffer(line);
-    error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    boost::beast::tcp_stream stream(std::move(socket));
-    stream.expires_after(guest_time);
-    if (!tls_) {
-        co_await asio::async_write(stream, bytes, token);
-    } else {
-        asio::ssl::stream<boost::beast::tcp_stream&> secured(stream, *tls_);
-        co_await secured.async_handshake(asio::ssl::stream_base::server, token);
-        if (!error) co_await asio::async_write(secured, bytes, token);
-    }
+    LinkSocket guest(boost::beast::tcp_stream(std::move(socket)), tls_);
+    guest.tcp().expires_after(guest_time);
+    asio::awaitable<error_code> handshake = guest.handshake(asio::ssl::stream_base::server);
+    error_code error = co_await std::move(handshake);
+    asio::awaitable<error_code> writing = guest.write(line);
+    if (!error) error = co_await std::move(writing);
     // Closing before the other has read all that it sent to us may take the line back, so it ends
     // the connection.
-    stream.socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
+    error_code ignored;
+    guest.tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     char rest[64];
     const asio::mutable_buffer room = asio::buffer(rest);
     error = {};
-    while (!error) co_await stream.async_read_some(room, token);
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    while (!error) co_await guest.tcp().async_read_some(room, token);
     --guests_;
 }
 

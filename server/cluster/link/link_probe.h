@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/system/error_code.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,8 @@
 #include "server/cluster/link/link_settings.h"
 
 namespace pulsegate {
+
+class LinkSocket;
 
 /// The result of a connection to a node's link.
 struct LinkReport {
@@ -28,7 +31,19 @@ struct LinkReport {
     }
 };
 
-/// Asks the node at this address once. Without TLS if `tls` is null.
+/// A connection to a node's link after the node's hello.
+struct LinkVisit {
+    LinkReport report{};
+    boost::system::error_code error{};     ///< why the node has not answered, if it is known
+    std::shared_ptr<LinkSocket> socket{};  ///< if the node has answered
+};
+
+/// Without TLS if `tls` is null. `patience` is for all steps but the resolution of the address.
+boost::asio::awaitable<LinkVisit> visit_link(std::string address,
+                                             std::shared_ptr<boost::asio::ssl::context> tls,
+                                             std::chrono::milliseconds patience);
+
+/// Asks the node at this address once.
 boost::asio::awaitable<LinkReport> probe_link(std::string address,
                                               std::shared_ptr<boost::asio::ssl::context> tls,
                                               std::chrono::milliseconds patience);
