@@ -120,13 +120,27 @@ TEST_CASE("a link that cannot be is refused with the cure") {
 }
 
 TEST_CASE("the line of a hello") {
-    const LinkHello hello{"west#1", "b1", true};
-    CHECK(to_line(hello) == "pulsegate-link 1 west#1 b1 redis\n");
-    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis") == hello);
-    CHECK(parse_link_hello("pulsegate-link 2 west#1 b1 redis and more") == hello);
+    const LinkHello hello{"west#1", "b1", true, 8};
+    CHECK(to_line(hello) == "pulsegate-link 1 west#1 b1 redis 8\n");
+    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis 8") == hello);
+    CHECK(parse_link_hello("pulsegate-link 2 west#1 b1 redis 8 and more") == hello);
+    const LinkHello older{"west#1", "b1", true};
+    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis") == older);
+    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis 8x") == older);
     for (const char* line : {"", "pulsegate-link", "pulsegate-link 1", "pulsegate-link 1 a b",
                              "pulsegate-link 1 a b yes", "HTTP/1.1 400 a b redis"})
         CHECK_FALSE(parse_link_hello(line));
+}
+
+TEST_CASE("the line of an edge") {
+    const LinkHello edge{"east#1", "b1", false, 4};
+    CHECK(to_edge_line(edge) == "pulsegate-edge 1 east#1 b1 4\n");
+    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4") == edge);
+    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 and more") == edge);
+    for (const char* line : {"", "pulsegate-edge 1 east#1 b1", "pulsegate-edge 1 east#1 b1 0",
+                             "pulsegate-edge 1 east#1 b1 -4", "pulsegate-edge 2 east#1 b1 4",
+                             "pulsegate-edge 1  b1 4", "pulsegate-link 1 east#1 b1 4"})
+        CHECK_FALSE(parse_edge_line(line));
 }
 
 TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
