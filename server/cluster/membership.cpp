@@ -86,6 +86,7 @@ public:
     void leave();
     bool may_serve() const { return lease_.holds(); }
     ClusterView view() const;
+    NodeLink& link() { return link_; }
 
 private:
     void join(Deadline deadline);
@@ -477,5 +478,13 @@ Membership::Result Membership::look() { return impl_->look(); }
 void Membership::leave() { impl_->leave(); }
 bool Membership::may_serve() const { return impl_->may_serve(); }
 ClusterView Membership::view() const { return impl_->view(); }
+void Membership::accept_edges(unsigned shards,
+                              std::function<void(std::shared_ptr<FrameStream>)> handler) {
+    impl_->link().accept_edges(shards, std::move(handler));
+}
+void Membership::refuse_edges() { impl_->link().refuse_edges(); }
+void Membership::dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done) {
+    impl_->link().dial(std::move(home), shards, std::move(done));
+}
 
 }  // namespace pulsegate

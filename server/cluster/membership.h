@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/cluster/cluster_view.h"
+#include "server/cluster/link/home_dial.h"
 #include "server/cluster/link/link_settings.h"
 #include "server/cluster/row_store.h"
 #include "server/redis/redis_target.h"
@@ -66,6 +67,17 @@ public:
 
     /// Any thread may call it.
     ClusterView view() const;
+
+    /// From now on the other nodes hear that this node has so many shards, and `handler` gets the
+    /// connections of edges on the link's thread. Any thread may call it.
+    void accept_edges(unsigned shards, std::function<void(std::shared_ptr<FrameStream>)> handler);
+    /// When it returns, no call of the handler is under way. So the handler must not call it. Any
+    /// other thread may.
+    void refuse_edges();
+
+    /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
+    /// thread, unless this object is destroyed first. Any thread may call it.
+    void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
 
 private:
     class Impl;

@@ -8,9 +8,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "server/cluster/link/frame_stream.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
@@ -61,23 +63,53 @@ asio::awaitable<void> LinkListener::accept() {
 
 asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     ++guests_;
-    const std::string line = to_line(hello_());
-    LinkSocket guest(boost::beast::tcp_stream(std::move(socket)), tls_);
-    guest.tcp().expires_after(guest_time);
-    asio::awaitable<error_code> handshake = guest.handshake(asio::ssl::stream_base::server);
+    const auto guest =
+        std::make_shared<LinkSocket>(boost::beast::tcp_stream(std::move(socket)), tls_);
+    guest->tcp().expires_after(guest_time);
+    asio::awaitable<error_code> handshake = guest->handshake(asio::ssl::stream_base::server);
     error_code error = co_await std::move(handshake);
-    asio::awaitable<error_code> writing = guest.write(line);
+    const std::string line = to_line(hello());
+    asio::awaitable<error_code> writing = guest->write(line);
     if (!error) error = co_await std::move(writing);
-    // Closing before the other has read all that it sent to us may take the line back, so it ends
-    // the connection.
-    error_code ignored;
-    guest.tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    char rest[64];
-    const asio::mutable_buffer room = asio::buffer(rest);
-    error = {};
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    while (!error) co_await guest.tcp().async_read_some(room, token);
+    asio::awaitable<std::optional<std::string>> reading = guest->read_line(longest_link_hello);
+    std::optional<std::string> answer;
+    if (!error) answer = co_await std::move(reading);
+    const std::optional<LinkHello> edge = parse_edge_line(answer.value_or(""));
+    if (!edge || edge->birth != hello().birth || !hand_over(guest, *edge)) {
+        // Closing before the other has read all that it sent to us may take the line back, so it
+        // ends the connection.
+        error_code ignored;
+        guest->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+        char rest[64];
+        const asio::mutable_buffer room = asio::buffer(rest);
+        error = {};
+        auto token = asio::redirect_error(asio::use_awaitable, error);
+        while (!error) co_await guest->tcp().async_read_some(room, token);
+    }
     --guests_;
+}
+
+LinkHello LinkListener::hello() const {
+    LinkHello hello = hello_();
+    const std::lock_guard lock(mutex_);
+    hello.shards = shards_;
+    return hello;
+}
+
+void LinkListener::accept_edges(unsigned shards, EdgeHandler handler) {
+    const std::lock_guard lock(mutex_);
+    shards_ = shards;
+    edge_handler_ = std::move(handler);
+}
+
+/// False if this node accepts no edges.
+bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, LinkHello edge) {
+    const std::lock_guard lock(mutex_);
+    if (!edge_handler_) return false;
+    const auto stream = FrameStream::open(std::move(socket), std::move(edge), {});
+    stream->greet();
+    edge_handler_(stream);
+    return true;
 }
 
 }  // namespace pulsegate

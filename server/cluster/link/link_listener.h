@@ -5,30 +5,48 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "server/cluster/link/link_hello.h"
 #include "server/cluster/link/link_settings.h"
 
 namespace pulsegate {
 
-/// Sends a hello to every node that connects, and closes the connection. It runs on the thread of
-/// `io`.
+class FrameStream;
+class LinkSocket;
+
+/// Sends a hello to every node that connects. It hands over the connections of edges, and closes
+/// all others. It runs on the thread of `io`.
 class LinkListener {
 public:
+    using EdgeHandler = std::function<void(std::shared_ptr<FrameStream>)>;
+
     /// Throws std::runtime_error that names the port and the remedy.
     LinkListener(boost::asio::io_context& io, const LinkSettings& settings,
                  std::shared_ptr<boost::asio::ssl::context> tls, std::function<LinkHello()> hello);
 
     boost::asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
 
+    /// From now on the hello says that this node has so many shards, and `handler` gets the
+    /// connections of edges on the thread of `io`. Any thread may call it.
+    void accept_edges(unsigned shards, EdgeHandler handler);
+    /// When it returns, no call of the handler is under way. So the handler must not call it. Any
+    /// other thread may.
+    void refuse_edges() { accept_edges(0, nullptr); }
+
 private:
     boost::asio::awaitable<void> accept();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
+    LinkHello hello() const;
+    bool hand_over(std::shared_ptr<LinkSocket> socket, LinkHello edge);
 
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
     const std::function<LinkHello()> hello_;
     int guests_ = 0;
+    mutable std::mutex mutex_;
+    unsigned shards_ = 0;       ///< guarded by the mutex
+    EdgeHandler edge_handler_;  ///< guarded by the mutex, also while it is called
 };
 
 }  // namespace pulsegate

@@ -21,6 +21,7 @@ namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
 constexpr auto answer_patience = 1000ms;
+constexpr auto dial_patience = 2000ms;
 
 std::string link_text(const asio::ip::tcp::endpoint& endpoint) {
     std::ostringstream text;
@@ -33,7 +34,8 @@ std::string link_text(const asio::ip::tcp::endpoint& endpoint) {
 NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello)
     : pause_(pause),
       tls_(link_tls(settings)),
-      listener_(io_, settings, tls_, std::move(hello)),
+      hello_(std::move(hello)),
+      listener_(io_, settings, tls_, hello_),
       address_(settings.address.empty() ? link_text(listener_.address()) : settings.address) {
     if (split_link_address(address_).first.empty() || address_.find(' ') != std::string::npos)
         throw std::runtime_error(fmt::format(
@@ -63,6 +65,20 @@ std::optional<LinkReport> NodeLink::report(const std::string& address, Millis mo
 
 LinkReport NodeLink::ask(const std::string& address) {
     return asio::co_spawn(io_, probe_link(address, tls_, answer_patience), asio::use_future).get();
+}
+
+void NodeLink::dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done) {
+    asio::co_spawn(io_, dial_and_tell(std::move(home), shards, std::move(done)), asio::detached);
+}
+
+asio::awaitable<void> NodeLink::dial_and_tell(HomeNode home, unsigned shards,
+                                              std::function<void(DialedHome)> done) {
+    LinkHello self = hello_();
+    self.shards = shards;
+    asio::awaitable<DialedHome> dialing =
+        dial_home(std::move(home), tls_, std::move(self), dial_patience);
+    DialedHome dialed = co_await std::move(dialing);
+    done(std::move(dialed));
 }
 
 asio::awaitable<void> NodeLink::keep_asking() {

@@ -11,8 +11,10 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "server/base/clock.h"
+#include "server/cluster/link/home_dial.h"
 #include "server/cluster/link/link_listener.h"
 #include "server/cluster/link/link_probe.h"
 #include "server/cluster/link/link_settings.h"
@@ -20,7 +22,8 @@
 namespace pulsegate {
 
 /// This node's link: it listens, and asks other nodes, on its own thread, so that nobody waits for
-/// an absent node. Any thread may call it.
+/// an absent node. The streams of frames between edges and homes are on this thread, too. Any
+/// thread may call it.
 class NodeLink {
 public:
     /// `pause` is the time before nodes are asked again. `hello` is called on the link's thread.
@@ -43,6 +46,16 @@ public:
     /// Asks once, and waits up to a second for the answer.
     LinkReport ask(const std::string& address);
 
+    /// Accepts edges or refuses them, as LinkListener says.
+    void accept_edges(unsigned shards, LinkListener::EdgeHandler handler) {
+        listener_.accept_edges(shards, std::move(handler));
+    }
+    void refuse_edges() { listener_.refuse_edges(); }
+
+    /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
+    /// thread, unless the link is destroyed first.
+    void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
+
 private:
     struct Dated {
         LinkReport report{};
@@ -51,10 +64,13 @@ private:
 
     boost::asio::awaitable<void> keep_asking();
     boost::asio::awaitable<void> ask_watched(std::string address);
+    boost::asio::awaitable<void> dial_and_tell(HomeNode home, unsigned shards,
+                                               std::function<void(DialedHome)> done);
 
     boost::asio::io_context io_{1};
     const std::chrono::milliseconds pause_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
+    const std::function<LinkHello()> hello_;
     LinkListener listener_;
     std::string address_;
     mutable std::mutex mutex_;

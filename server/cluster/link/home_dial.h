@@ -1,0 +1,31 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "server/cluster/link/frame_stream.h"
+#include "server/cluster/link/link_hello.h"
+#include "server/cluster/link/link_settings.h"
+
+namespace pulsegate {
+
+/// The node that owns the data, from the viewpoint of an edge.
+struct HomeNode {
+    std::string address{};  ///< of its link
+    std::string incarnation{};
+};
+
+struct DialedHome {
+    std::shared_ptr<FrameStream> stream{};  ///< null: there is no connection
+    std::string why{};                      ///< why there is none
+};
+
+/// Connects the node `self` to a home, as its edge. `self.shards` is the number of its own shards.
+/// Without TLS if `tls` is null. `patience` is for all steps but the resolution of the address.
+boost::asio::awaitable<DialedHome> dial_home(HomeNode home,
+                                             std::shared_ptr<boost::asio::ssl::context> tls,
+                                             LinkHello self, std::chrono::milliseconds patience);
+
+}  // namespace pulsegate
