@@ -1,0 +1,225 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "server/cluster/link/node_link.h"
+#include "tests/support/self_signed.h"
+
+using namespace pulsegate;
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr Millis seldom = 60'000;
+
+LinkSettings edge_settings(const SelfSigned* files) {
+    if (!files) return {.listen = "127.0.0.1:0"};
+    return {.listen = "127.0.0.1:0",
+            .certificate = files->certificate,
+            .key = files->key,
+            .authorities = files->certificate};
+}
+
+/// A node that may be a home, an edge, or both.
+struct Peer {
+    explicit Peer(std::string name, const SelfSigned* files = nullptr)
+        : incarnation(std::move(name)), link(edge_settings(files), seldom, [this] {
+              return LinkHello{incarnation, birth, true};
+          }) {}
+
+    /// Dials, and waits until it is clear what has come of it. Without a connection it returns why.
+    std::string dial(const HomeNode& home, FrameStream::Handlers handlers = {}) {
+        std::promise<std::string> outcome;
+        link.dial(home, 3, [&](DialedHome dialed) {
+            CHECK((dialed.stream == nullptr) == !dialed.why.empty());
+            if (dialed.stream) {
+                CHECK(dialed.stream->peer().incarnation == home.incarnation);
+                CHECK(dialed.stream->peer().shards == 8);
+                if (!handlers.ended) handlers.ended = [](const std::string&) {};
+                dialed.stream->begin(std::move(handlers));
+                dialed.stream->send(std::string("\2\0\0\0hi", 6));
+            }
+            outcome.set_value(dialed.why);
+        });
+        return outcome.get_future().get();
+    }
+
+    HomeNode as_home() const { return {link.address(), incarnation}; }
+
+    /// Sends back what edges send.
+    void echo() {
+        link.accept_edges(8, [](std::shared_ptr<FrameStream> edge) {
+            CHECK(edge->peer() == LinkHello{"east#1", "birth", false, 3});
+            edge->begin({.received = [edge](std::string_view frames) { edge->send(frames); },
+                         .ended = [](const std::string&) {}});
+        });
+    }
+
+    const std::string incarnation;
+    const std::string birth = "birth";
+    NodeLink link;
+};
+
+std::string link_to(const HomeNode& home, const std::string& what) {
+    return "link to " + home.address + ": " + what;
+}
+
+/// What a node that is not of this program says to one that dials it.
+std::string dial_to_stranger(const std::string& hello, bool reads_answer) {
+    asio::io_context io;
+    tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+    Peer edge("east#1");
+    std::thread stranger([&] {
+        tcp::socket socket = acceptor.accept();
+        asio::write(socket, asio::buffer(hello));
+        std::string answer;
+        boost::system::error_code error;
+        if (reads_answer) asio::read_until(socket, asio::dynamic_buffer(answer), '\n', error);
+        if (reads_answer) CHECK(answer == "pulsegate-edge 1 east#1 birth 3\n");
+    });
+    const HomeNode home{"127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()), "west#1"};
+    const std::string why = edge.dial(home);
+    stranger.join();
+    const std::string begin = link_to(home, "");
+    CHECK(why.starts_with(begin));
+    return why.substr(begin.size());
+}
+
+/// A connection to a node's link, without TLS, which has read the hello.
+tcp::socket guest_of(const Peer& node, asio::io_context& io) {
+    tcp::socket socket(io);
+    const auto [host, port] = split_link_address(node.link.address());
+    socket.connect({asio::ip::make_address(host), static_cast<std::uint16_t>(std::stoi(port))});
+    std::string line;
+    asio::read_until(socket, asio::dynamic_buffer(line), '\n');
+    CHECK(line.starts_with("pulsegate-link 1 " + node.incarnation));
+    return socket;
+}
+
+/// What the link answers to a line; "" if it closes the connection.
+std::string answer_to(const Peer& node, const std::string& line) {
+    asio::io_context io;
+    tcp::socket socket = guest_of(node, io);
+    boost::system::error_code error;
+    asio::write(socket, asio::buffer(line), error);
+    char room[16];
+    const std::size_t got = socket.read_some(asio::buffer(room), error);
+    return {room, got};
+}
+
+}  // namespace
+
+TEST_CASE("an edge and its home send each other frames") {
+    std::optional<SelfSigned> files;
+    SUBCASE("plain") {}
+    SUBCASE("TLS") { files.emplace(); }
+    Peer home("west#1", files ? &*files : nullptr), edge("east#1", files ? &*files : nullptr);
+    home.echo();
+    std::promise<std::string> echoed;
+    CHECK(edge.dial(home.as_home(), {.received = [&](std::string_view frames) {
+                        echoed.set_value(std::string(frames));
+                    }}) == "");
+    CHECK(echoed.get_future().get() == std::string("\2\0\0\0hi", 6));
+    CHECK(edge.link.ask(home.link.address()).hello.shards == 8);
+    CHECK(home.link.ask(edge.link.address()).hello.shards == 0);
+}
+
+TEST_CASE("the end of a node ends its streams at the other end") {
+    auto home = std::make_unique<Peer>("west#1");
+    Peer edge("east#1");
+    home->echo();
+    std::promise<void> echoed;
+    std::promise<std::string> ended;
+    CHECK(edge.dial(home->as_home(),
+                    {.received = [&](std::string_view) { echoed.set_value(); },
+                     .ended = [&](const std::string& why) { ended.set_value(why); }}) == "");
+    echoed.get_future().get();
+    home.reset();
+    CHECK(ended.get_future().get() == "the other node has closed the connection");
+}
+
+TEST_CASE("an edge says why it has no connection to its home") {
+    Peer home("west#1"), edge("east#1");
+    CHECK(edge.dial(home.as_home()) ==
+          link_to(home.as_home(),
+                  "west#1 accepts no edges: it does not own the data, or its version is older"));
+    home.echo();
+    const HomeNode earlier{home.link.address(), "west#0"};
+    CHECK(edge.dial(earlier) == link_to(earlier, "west#1 is there, not west#0"));
+    CHECK(edge.dial({"127.0.0.1:1", "west#1"}) == "link to 127.0.0.1:1: Connection refused");
+    CHECK(edge.dial({"", "west#1"}).starts_with("link to : "));
+
+    CHECK(dial_to_stranger("pulsegate-link 1 west#1 birth redis\n", false) ==
+          "west#1 accepts no edges: it does not own the data, or its version is older");
+    CHECK(dial_to_stranger("pulsegate-link 1 west#1 other redis 8\n", false) ==
+          "west#1 has another data set");
+    CHECK(dial_to_stranger("pulsegate-link 1 west#1 birth redis 8\n", true) ==
+          "west#1 has refused this node as its edge");
+    CHECK(dial_to_stranger("220 mail.example ESMTP\r\n", false) == "no hello of a node has come");
+    CHECK(dial_to_stranger(std::string(10'000, 'x'), false) == "no hello of a node has come");
+}
+
+TEST_CASE("a home closes the connections of all that are not its edges") {
+    Peer home("west#1");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == "");  // it is no home yet
+    home.echo();
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == std::string(4, '\0'));
+    CHECK(answer_to(home, "pulsegate-edge 2 east#1 birth 3\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 other 3\n") == "");
+    CHECK(answer_to(home, "GET / HTTP/1.1\r\n\r\n") == "");
+    CHECK(answer_to(home, std::string(10'000, 'x')) == "");
+    home.link.refuse_edges();
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == "");
+}
+
+TEST_CASE("a home gets frames that an edge sends together with its line") {
+    Peer home("west#1");
+    home.echo();
+    asio::io_context io;
+    tcp::socket edge = guest_of(home, io);
+    const std::string frames("\2\0\0\0hi\1\0\0\0!", 11);
+    const std::string line = "pulsegate-edge 1 east#1 birth 3\n" + frames;
+    asio::write(edge, asio::buffer(line));
+    std::string answer(4 + frames.size(), ' ');
+    asio::read(edge, asio::buffer(answer));
+    CHECK(answer == std::string(4, '\0') + frames);
+}
+
+TEST_CASE("no edge is handed over after the home has refused edges") {
+    Peer home("west#1"), edge("east#1");
+    std::atomic<bool> may_come{false}, is_over{false};
+    std::atomic<int> came{0}, refused{0};
+    std::thread dialer([&] {
+        while (!is_over)
+            if (!edge.dial(home.as_home()).empty()) ++refused;
+    });
+    for (int i = 0; i < 10; ++i) {
+        const int before = came;
+        may_come = true;
+        home.link.accept_edges(8, [&](std::shared_ptr<FrameStream> stream) {
+            CHECK(may_come);
+            stream->begin(
+                {.received = [](std::string_view) {}, .ended = [](const std::string&) {}});
+            ++came;
+        });
+        while (came == before) std::this_thread::yield();
+        home.link.refuse_edges();
+        may_come = false;
+        const int refused_before = refused;
+        while (refused == refused_before) std::this_thread::yield();
+    }
+    is_over = true;
+    dialer.join();
+    CHECK(came >= 10);
+}
