@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/base/secrets/secret_bytes.h"
+#include "server/upgrade/authorization_record.h"
 
 namespace pulsegate {
 
@@ -55,16 +56,6 @@ struct SubscriptionRecord {
     std::uint32_t identifier = 0;
 
     bool operator==(const SubscriptionRecord&) const = default;
-};
-
-/// The results of a login.
-struct AuthorizationRecord {
-    bool has_rules = false;
-    std::vector<std::string> rules{};  ///< each as a line of a rules file
-    std::optional<std::int64_t> expiry{};
-    std::optional<std::int64_t> token_issued{};
-
-    bool operator==(const AuthorizationRecord&) const = default;
 };
 
 struct WillRecord {

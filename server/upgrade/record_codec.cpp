@@ -56,14 +56,6 @@ void visit_fields(Record& record, Fields& field) {
     field(3, record.identifier);
 }
 
-template <class Fields, RecordOf<AuthorizationRecord> Record>
-void visit_fields(Record& record, Fields& field) {
-    field(1, record.has_rules);
-    field(2, record.rules);
-    field(3, record.expiry);
-    field(4, record.token_issued);
-}
-
 template <class Fields, RecordOf<WillRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.message);
