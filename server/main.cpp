@@ -36,6 +36,7 @@
 #include "server/commands/import_command.h"
 #include "server/commands/passwd_command.h"
 #include "server/commands/token_command.h"
+#include "server/edge_server.h"
 #include "server/handover/predecessor.h"
 #include "server/handover/upgrade.h"
 #include "server/limits/upgrade_state.h"
@@ -125,8 +126,13 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
 
 /// Returns false if the process must end.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
-    Standby standby(cluster, settings.in_force().config(),
-                    [&watch](auto told) { watch.ask_reload(std::move(told)); });
+    Standby standby(
+        cluster, settings.in_force().config(),
+        [&watch](auto told) { watch.ask_reload(std::move(told)); },
+        [&cluster](const Config& config) -> std::unique_ptr<StandbyService> {
+            if (!config.cluster.edge) return nullptr;
+            return std::make_unique<EdgeServer>(config, cluster);
+        });
     const auto reload_here = [&] {
         return reload_settings(settings,
                                [&](const Config& config) { return standby.reload(config); });

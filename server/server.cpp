@@ -18,10 +18,12 @@
 #include "server/base/log.h"
 #include "server/base/text/url.h"
 #include "server/cluster/membership.h"
+#include "server/edge/link_exchange.h"
 #include "server/events/webhook.h"
 #include "server/http/chat/chat.h"
 #include "server/session/durable/journal.h"
 #include "server/shard/data_store.h"
+#include "server/shard/item_weight.h"
 #include "server/shard/shard.h"
 #include "server/start/listen_address.h"
 
@@ -43,6 +45,11 @@ AuthenticatorSettings authenticator_settings(const Config& config) {
     AuthenticatorSettings settings = config.authenticator;
     settings.longest_wait = config.login_timeout / 2;
     return settings;
+}
+
+/// Has a shard so much mail that clients of other nodes must wait?
+bool is_behind(const std::unique_ptr<Shard>& shard) {
+    return shard->mailbox_weight() > most_weight_waiting;
 }
 
 /// Users and addresses that were banned before the restart are still banned.
@@ -76,7 +83,15 @@ Server::Server(const Config& config, ServerHost host) try
       inherited_(std::move(host.inheritance.sockets)),
       admission_(config.admission, own_files(config)),
       address_limits_(config.address_limits),
-      authenticator_(authenticator_settings(config)) {
+      authenticator_(authenticator_settings(config)),
+      cluster_(host.cluster),
+      links_(std::make_shared<LinkExchange>(
+          host.is_edge ? LinkExchange::Side::edge : LinkExchange::Side::home,
+          LinkExchange::Shards{
+              .count = config_.shards,
+              .deliver = [this](unsigned shard,
+                                LinkMail mail) { shards_[shard]->send(std::move(mail)); },
+              .are_behind = [this] { return std::ranges::any_of(shards_, is_behind); }})) {
     drain_.use(config_.drain);
     if (!config_.events.empty()) {
         try {
@@ -107,7 +122,13 @@ Server::Server(const Config& config, ServerHost host) try
         Config& own = *of_shards_.emplace_back(std::make_unique<Config>(config_));
         all.push_back(shards_.emplace_back(std::make_unique<Shard>(own, i, shared)).get());
     }
-    for (Shard* shard : all) shard->meet(all);
+    for (Shard* shard : all) {
+        shard->meet(all);
+        if (host.is_edge)
+            shard->serve_as_edge(*links_);
+        else
+            shard->serve_edges(*links_);
+    }
     admin_ = std::make_unique<Admin>(
         all, shared, webhook_.get(), config_,
         read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
@@ -263,6 +284,12 @@ void Server::start() {
     for (auto& shard : shards_) threads_.emplace_back([&shard] { shard->run(); });
     is_serving_ = true;
     admin_->start();
+    if (cluster_)
+        cluster_->accept_edges(shards(), [links = links_](std::shared_ptr<FrameStream> stream) {
+            spdlog::info("node {} is an edge: its clients are served here",
+                         stream->peer().incarnation);
+            links->add(std::move(stream));
+        });
 }
 
 bool Server::is_alive() const {
@@ -403,6 +430,15 @@ std::vector<std::string> Server::reload(const Config& config) {
     return faults;
 }
 
+/// Waits until the edges have what their clients are told, unless they are slow.
+void Server::end_links() {
+    constexpr auto patience = std::chrono::milliseconds(300);
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (links_->waiting() > 0 && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    links_->close();
+}
+
 void Server::stop() {
     if (threads_.empty()) return;
     is_serving_ = false;
@@ -410,11 +446,13 @@ void Server::stop() {
     // First all users go offline, and the subscribers to presence are told; only then are clients
     // disconnected.
     authenticator_.begin_stop();
+    if (cluster_) cluster_->refuse_edges();
     on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
     await_presence_sent();
     on_every_shard([](Shard& shard) { shard.stop(); });
     for (auto& thread : threads_) thread.join();
     threads_.clear();
+    end_links();
     admin_->stop();
     for (auto& shard : shards_) shard->broker().flush_store();
     if (webhook_) webhook_->stop();

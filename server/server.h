@@ -28,6 +28,7 @@
 namespace pulsegate {
 
 class DataStore;
+class LinkExchange;
 class Membership;
 class Shard;
 class Tls;
@@ -39,6 +40,8 @@ struct ServerHost {
     std::function<void()> store_failed{};
     AdminHost api{};
     Membership* cluster = nullptr;  ///< owns the cluster's data; null: this node is alone
+    /// The sessions of the clients are on another node, to which `links` must lead.
+    bool is_edge = false;
     /// Called on each shard's thread at the beginning of each round.
     std::function<void()> before_each_round{};
     Inheritance inheritance{};
@@ -88,6 +91,11 @@ public:
     /// Warns of certificates that expire soon. Call it now and then. Any thread.
     void look_at_certificates() { certificates_.warn_daily(); }
 
+    /// The links to other nodes that carry the packets of clients.
+    LinkExchange& links() const { return *links_; }
+    std::weak_ptr<LinkExchange> weak_links() const { return links_; }
+    unsigned shards() const { return static_cast<unsigned>(shards_.size()); }
+
     /// True if all event loops turn their wheels. Any thread, also before `start`.
     bool is_alive() const;
 
@@ -132,6 +140,7 @@ private:
     std::function<void()> prepare_users(const Config& config);
     void use(const Config& config);
     void await_presence_sent();
+    void end_links();
     void restore(const Inheritance& inheritance);
     void adopt(const GatewayRecord& record);
     std::size_t adopt_bans(const GatewayRecord& record, Millis now);
@@ -153,6 +162,8 @@ private:
     Authenticator authenticator_;
     std::unique_ptr<Webhook> webhook_;  ///< null: there is none; outlives the store, which calls it
     std::unique_ptr<Admin> admin_;  // outlives the shards: their mailboxes may hold its requests
+    Membership* const cluster_;     ///< null: this node is alone, or an edge
+    std::shared_ptr<LinkExchange> links_;  // outlives the shards
     std::vector<std::unique_ptr<Shard>> shards_;
     std::unique_ptr<DataStore> store_;  // its thread sends to the shards
     std::vector<Listening> listening_;

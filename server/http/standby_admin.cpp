@@ -1,15 +1,15 @@
 #include "server/http/standby_admin.h"
 
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/cluster/membership.h"
 #include "server/http/audit.h"
 #include "server/http/guard.h"
+#include "server/http/metrics/families.h"
 #include "server/http/operation/cluster.h"
 #include "server/http/operation/reload.h"
 #include "server/http/serving/http_server.h"
@@ -50,16 +50,27 @@ bool is_reload(const ApiRequest& request) {
     return request.path == "/api/v1/reload" && request.method == verb::post;
 }
 
-ApiReply metrics_reply(const ClusterView& view) {
-    return {.body = prometheus::TextSerializer().Serialize(cluster_metrics(view)),
-            .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+ApiReply metrics_reply(const ClusterView& view, const StandbyState& state) {
+    const std::vector<ShardStatus> none;
+    Families families(none);
+    families.append(cluster_metrics(view));
+    if (state.is_edge) {
+        families.gateway_gauge("pulsegate_edge_linked",
+                               "1 if this edge has a link to the node that owns the data.",
+                               state.is_linked);
+        families.gateway_gauge("pulsegate_edge_connections", "Open connections of this edge.",
+                               static_cast<double>(state.connections));
+    }
+    return {.body = families.text(), .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
 }  // namespace
 
 struct StandbyAdmin::Impl {
-    Impl(const Membership& node, AdminTokens tokens, AskReload asked)
+    Impl(const Membership& node, std::function<StandbyState()> at_present, AdminTokens tokens,
+         AskReload asked)
         : cluster(node),
+          state(std::move(at_present)),
           ask_reload(std::move(asked)),
           guard(std::move(tokens)),
           server({.most_body_bytes = [](auto&) { return most_body_bytes; },
@@ -99,23 +110,28 @@ struct StandbyAdmin::Impl {
     ApiReply shown(const ApiRequest& request) const {
         if (const WebFile* const file = file_of_page(request)) return web_file_reply(*file);
         if (request.path == "/healthz") return api_reply({{"status", "ok"}});
+        const StandbyState now = state();
+        if (request.path == "/readyz" && now.is_linked) return api_reply({{"status", "ready"}});
         const ClusterView view = cluster.view();
         if (request.path == "/api/v1/cluster" && request.method == verb::get)
             return api_reply(cluster_json(view));
-        if (request.path == "/metrics") return metrics_reply(view);
+        if (request.path == "/metrics") return metrics_reply(view, now);
         return not_ready(view, is_probe(request));
     }
 
     static constexpr std::size_t most_body_bytes = 16 * 1024;
 
     const Membership& cluster;
+    const std::function<StandbyState()> state;
     const AskReload ask_reload;
     ApiGuard guard;
     HttpServer server;
 };
 
-StandbyAdmin::StandbyAdmin(const Membership& cluster, AdminTokens tokens, AskReload reload)
-    : impl_(std::make_unique<Impl>(cluster, std::move(tokens), std::move(reload))) {}
+StandbyAdmin::StandbyAdmin(const Membership& cluster, std::function<StandbyState()> state,
+                           AdminTokens tokens, AskReload reload)
+    : impl_(std::make_unique<Impl>(cluster, std::move(state), std::move(tokens),
+                                   std::move(reload))) {}
 
 StandbyAdmin::~StandbyAdmin() { stop(); }
 

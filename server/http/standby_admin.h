@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,16 +15,25 @@ namespace pulsegate {
 
 class Membership;
 
-/// The HTTP API of a standby node: a page at / that says so, /healthz, /readyz (not ready),
-/// /metrics, /api/v1/cluster and /api/v1/reload. It answers all other requests with 503. It owns
-/// its listeners and a thread of its own.
+/// What a standby does for clients at present.
+struct StandbyState {
+    bool is_edge = false;
+    bool is_linked = false;  ///< to the node that owns the data: clients can log in
+    std::size_t connections = 0;
+};
+
+/// The HTTP API of a standby node: a page at / that says so, /healthz, /readyz (ready if it serves
+/// clients as an edge), /metrics, /api/v1/cluster and /api/v1/reload. It answers all other requests
+/// with 503. It owns its listeners and a thread of its own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// `cluster` must outlive it. If there are tokens, requests must carry one, except for the page
     /// and the probes.
-    StandbyAdmin(const Membership& cluster, AdminTokens tokens, AskReload reload);
+    /// `state` is called on the API's thread.
+    StandbyAdmin(const Membership& cluster, std::function<StandbyState()> state, AdminTokens tokens,
+                 AskReload reload);
     ~StandbyAdmin();
 
     // Call these before `start`. They throw boost::system::system_error.

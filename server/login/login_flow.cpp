@@ -95,6 +95,7 @@ DetachedCoroutine LoginFlow::check(Login login) {
     if (login.result.reason != Reason::success) co_return reject(login);
     limit_by_certificate(login);
 
+    if (host_.forward_login(login)) co_return;
     const unsigned home = logins_.home(login.connect(), login.result);
     if (home == shard_)
         enter(std::move(login));
@@ -278,8 +279,23 @@ void LoginFlow::receive(MovedLogin& moved) {
     login.handoff.reset();
     if (!login.connection) return;
     login.now = monotonic_now();
+    arrive(std::move(login));
+}
+
+void LoginFlow::enter_from_edge(boost::intrusive_ptr<Connection> connection,
+                                ReceivedConnect connect, AuthResult result) {
+    thread_.assert_here();
+    arrive({.connection = std::move(connection),
+            .received = std::move(connect),
+            .now = monotonic_now(),
+            .result = std::move(result)});
+}
+
+void LoginFlow::arrive(Login login) {
     logins_.tell_traces(*login.connection, login.connect(), login.result);
-    if (!refused(login)) enter(std::move(login));
+    if (refused(login)) return;
+    if (login.result.reason != Reason::success) return reject(login);
+    enter(std::move(login));
 }
 
 /// Nothing runs between this check and the login. So a client that is banned in the meantime is

@@ -90,6 +90,8 @@ struct CheckTurn {
 class LoginHost {
 public:
     virtual void move_login(unsigned shard, MovedLogin login) = 0;
+    /// If another node has the sessions, sends the login there or refuses it, and returns true.
+    virtual bool forward_login(Login& login) = 0;
 
     /// These send to the logins of this shard, from any thread.
     virtual void begin_check(CheckTurn turn) = 0;
@@ -117,6 +119,10 @@ public:
     }
 
     void begin(Connection& connection, ReceivedConnect connect, Millis now);
+
+    /// The client's edge has checked its credentials. The connection is held.
+    void enter_from_edge(boost::intrusive_ptr<Connection> connection, ReceivedConnect connect,
+                         AuthResult result);
 
     /// These take what came through the mailbox.
     void receive(MovedLogin& moved);
@@ -159,6 +165,7 @@ private:
     DetachedCoroutine check(Login login);
     DetachedCoroutine enter(Login login);
     void move(Login login, unsigned home);
+    void arrive(Login login);
 
     void refuse(const Login& login, Reason reason, std::string_view why,
                 std::string_view told) const;

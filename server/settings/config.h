@@ -56,6 +56,7 @@ struct ClusterSettings {
     RedisDurability durability = RedisDurability::always;
     unsigned replicas = 0;  ///< replicas that must have every acknowledged write
     Millis node_lease = 8'000;
+    bool edge = false;  ///< serve clients while another node owns the data
 };
 
 /// All settings. The flag and the file's line `idle-timeout` set `idle_timeout`.

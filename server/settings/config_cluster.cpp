@@ -71,6 +71,7 @@ void check_unused(const Config& config) {
         {"link-ca", !cluster.link_ca.empty()},
         {"cluster-durability", cluster.durability != usual.durability},
         {"cluster-replicas", cluster.replicas != usual.replicas},
+        {"cluster-edge", cluster.edge},
         {"node-lease", cluster.node_lease != usual.node_lease}};
     for (const auto& [name, is_stated] : stated)
         if (is_stated)
@@ -99,6 +100,17 @@ void check_link(const ClusterSettings& cluster) {
         throw ConfigError(
             fmt::format("link-address: '{}' is not HOST:PORT; write, for example, 10.0.0.1:7883",
                         cluster.link_address));
+}
+
+/// An edge forwards each packet in one frame. The packets of all clients share the link, and one
+/// that is much larger would delay the others.
+void check_edge(const Config& config) {
+    constexpr std::size_t most = std::size_t{16} << 20;
+    if (config.cluster.edge && config.max_packet_size > most)
+        throw ConfigError(
+            fmt::format("cluster-edge: an edge forwards packets of at most {} bytes; lower "
+                        "max-packet-size ({})",
+                        most, config.max_packet_size));
 }
 
 /// Settings for a folder mean nothing in a cluster.
@@ -136,6 +148,9 @@ void add_cluster(Settings& settings, Config& config) {
     settings.duration("node-lease", cluster.node_lease, 4 * second, 60 * second, "8s",
                       "How long a node may be silent before another node takes over; must be the "
                       "same on all nodes");
+    settings.flag("cluster-edge", cluster.edge,
+                  "While another node owns the data, serve clients here, too: this node keeps "
+                  "their connections and forwards their packets to the other node");
     settings.any("link-listen", "HOST:PORT", "127.0.0.1:7883",
                  "Where this node listens for other nodes, which check whether it is alive",
                  [&](auto&, auto& text) { cluster.link_listen = text; });
@@ -161,6 +176,7 @@ void complete_cluster(Config& config) {
         return;
     }
     check_data(config);
+    check_edge(config);
     check_link(cluster);
     if (!cluster.redis_ca.empty() && !cluster.redis->tls)
         throw ConfigError(

@@ -22,6 +22,9 @@ struct ItemWeight {
     std::size_t operator()(const ShardMessage& message) const { return weight_of(message); }
     std::size_t operator()(const OwnTurn& turn) const { return weight_of(turn); }
     std::size_t operator()(const LedgerAnswer& answer) const { return weight_of(answer); }
+    std::size_t operator()(const LinkMail& mail) const {
+        return bookkeeping_weight + mail.frames.size();
+    }
     template <class Other>
     std::size_t operator()(const Other&) const {
         return bookkeeping_weight;
@@ -42,8 +45,9 @@ void log_end(const Connection& connection, const Ending& ending, bool logs_login
         log_limited(level, "{}: {}: {}, {} ms after its last packet", connection.session->logged(),
                     name(ending.cause), why, silent);
     else
-        log_limited(level, "{} without login: {}: {}, {} ms after its last packet",
-                    LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
+        log_limited(level, "{}{}: {}: {}, {} ms after its last packet",
+                    LoggedAddress{connection.peer()}, connection.forwards() ? "" : " without login",
+                    name(ending.cause), why, silent);
 }
 
 /// The work of a login, in messages to one client.
@@ -94,6 +98,8 @@ Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
       admission_(shared.admission),
       peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
+      edges_(index, rounds_, transport_, logins_, broker_.logins()),
+      forwarded_(index, rounds_, broker_.logins()),
       transport_(rounds_, transport_settings(config, admission_),
                  {admission_, shared.address_limits}, counters_, broker_.admin().tracer(), *this),
       logins_(login_settings(config, index), rounds_,
@@ -173,6 +179,7 @@ ShardStatus Shard::status() const {
                        .connections = transport_.connections(),
                        .listeners = transport_.connections_by_listener(),
                        .connected = admin.sessions().connected(),
+                       .forwarded = edges_.clients(),
                        .disconnected = admin.sessions().disconnected(),
                        .waiting = broker_.waiting(),
                        .subscriptions = broker_.subscriptions(),
@@ -212,6 +219,7 @@ void Shard::on_packet(Connection& connection, const Packet& packet, Millis now) 
 }
 
 void Shard::on_drained(Connection& connection) {
+    if (connection.forwards()) return forwarded_.drained(connection);
     if (connection.session) broker_.drained(*connection.session, monotonic_now());
 }
 
@@ -223,6 +231,7 @@ void Shard::on_slowed(Connection& connection) {
 }
 
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
+    if (forwarded_.is_on()) forwarded_.ended(connection, ending);
     const bool expired = ending.cause == Cause::timeout;
     Session* session = connection.session;
     log_end(connection, ending, session && config_.log_logins, now);
@@ -238,6 +247,7 @@ void Shard::on_traced(const Connection& connection, Bytes packet, Version versio
 }
 
 bool Shard::is_accepted(const Connection& connection) const {
+    if (connection.forwards()) return true;
     return connection.session && !connection.session->awaits_connack;
 }
 
@@ -246,16 +256,31 @@ bool Shard::has_unanswered(const Connection& connection) const {
 }
 
 bool Shard::awaits_answers(const Connection& connection) const {
+    if (connection.forwards()) return forwarded_.must_wait(connection);
     return connection.session && broker_.awaits_answers(*connection.session);
 }
 
 // -- requests of logins --
 
 void Shard::move_login(unsigned shard, MovedLogin login) { peers_[shard].send(std::move(login)); }
+
+bool Shard::forward_login(Login& login) {
+    if (!forwarded_.is_on()) return false;
+    forwarded_.open(login);
+    return true;
+}
+
 void Shard::begin_check(CheckTurn turn) { send(turn); }
 void Shard::answer_login(LoginAnswer answer) { send(std::move(answer)); }
 
 // -- mailbox --
+
+void Shard::receive(const LinkMail& mail) {
+    if (forwarded_.is_on())
+        forwarded_.receive(mail);
+    else
+        edges_.receive(mail);
+}
 
 std::size_t Shard::send(Item item) {
     const std::size_t weight = std::visit(ItemWeight{}, item);

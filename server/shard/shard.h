@@ -17,6 +17,9 @@
 
 #include "server/base/counters.h"
 #include "server/base/files/line_writer.h"
+#include "server/edge/edge_channels.h"
+#include "server/edge/forwarded_clients.h"
+#include "server/edge/link_exchange.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/admission.h"
 #include "server/login/authenticator.h"
@@ -45,7 +48,7 @@ public:
     using Task = std::function<void(Shard&)>;
     /// An item from another thread, or for a turn of its own.
     using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, MovedLogin,
-                              CheckTurn, LoginAnswer, Task>;
+                              CheckTurn, LoginAnswer, LinkMail, Task>;
 
     /// `config` is for this shard alone, and must outlive it.
     Shard(Config& config, unsigned index, const GatewayParts& shared);
@@ -65,6 +68,11 @@ public:
                               const ListenerOptions& options) {
         return listeners_.listen(endpoint, std::move(inherited), options);
     }
+
+    /// Clients of other nodes have their sessions here. `exchange` must outlive the shard.
+    void serve_edges(LinkExchange& exchange) { edges_.use(&exchange); }
+    /// The sessions of its clients are on another node. `exchange` must outlive the shard.
+    void serve_as_edge(LinkExchange& exchange) { forwarded_.use(&exchange); }
 
     /// Called on the shard's thread at the beginning of each round; see `Rounds::before_each`.
     void before_each_round(Rounds::Task task) { rounds_.before_each(std::move(task)); }
@@ -161,6 +169,9 @@ private:
     void on_connect(Connection& connection, ReceivedConnect connect, Millis now) override;
     void on_packet(Connection& connection, const Packet& packet, Millis now) override;
     void on_connack(Connection& connection) override { logins_.connack_sent(connection); }
+    void on_forwarded(Connection& connection, Bytes packet) override {
+        forwarded_.forward(connection, packet);
+    }
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
@@ -176,6 +187,7 @@ private:
     }
 
     void move_login(unsigned shard, MovedLogin login) override;
+    bool forward_login(Login& login) override;
     void begin_check(CheckTurn turn) override;
     void answer_login(LoginAnswer answer) override;
 
@@ -191,6 +203,7 @@ private:
     void receive(MovedLogin& login) { logins_.receive(login); }
     void receive(const CheckTurn& turn) { logins_.receive(turn); }
     void receive(LoginAnswer& answer) { logins_.receive(answer); }
+    void receive(const LinkMail& mail);
     void receive(const Task& task) { task(*this); }
 
     void wait_for_tick();
@@ -213,6 +226,8 @@ private:
     Interest interest_;
     ShardPeers peers_;
     Broker broker_;
+    EdgeChannels edges_;
+    ForwardedClients forwarded_;
     Transport transport_;
     LoginFlow logins_;
     Listeners listeners_;

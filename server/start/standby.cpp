@@ -42,12 +42,25 @@ bool Standby::await_ownership(const std::function<bool()>& give_up) {
     const auto serves_from = std::chrono::steady_clock::now() + short_wait;
     return cluster_.await_ownership([&] {
         if (!admin_ && std::chrono::steady_clock::now() >= serves_from) listen();
+        if (service_) service_->look();
         return give_up();
     });
 }
 
+/// If the ports are taken, the node stands by all the same: they may be free when it has to serve.
+void Standby::serve() {
+    try {
+        service_ = make_service_(config_);
+    } catch (const ConfigError& error) {
+        spdlog::warn("{}; while this node stands by, it serves no clients", error.what());
+    }
+}
+
 void Standby::listen() {
-    admin_.emplace(cluster_, read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
+    serve();
+    const auto state = [this] { return service_ ? service_->state() : StandbyState{}; };
+    admin_.emplace(cluster_, state,
+                   read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
                    ask_reload_);
     if (admin_has_tls(config_)) admin_->use(admin_tls_sessions(config_));
     for (const ListenUrl& url : config_.listen) {
@@ -69,7 +82,8 @@ void Standby::listen() {
     listen_locally();
     service::tell_standing_by();
     admin_->start();
-    spdlog::info("standing by: another node serves; this node takes over when that node ends");
+    spdlog::info("standing by: another node {}; this node takes over when that node ends",
+                 service_ ? "owns the data" : "serves");
 }
 
 /// For `pulsegate ctl`. A cluster has no data folder where the socket would be by default.
@@ -91,6 +105,8 @@ std::vector<std::string> Standby::reload(const Config& config) {
         auto tokens = read_admin_tokens(config.admin_token_file, config.admin_tokens_file);
         std::function<SSL*()> tls_sessions;
         if (admin_has_tls(config)) tls_sessions = admin_tls_sessions(config);
+        if (service_) faults = service_->reload(config);
+        if (!faults.empty()) return faults;
         if (admin_) admin_->use(std::move(tokens));
         if (admin_ && tls_sessions) admin_->use(std::move(tls_sessions));
     } catch (const std::exception& error) {

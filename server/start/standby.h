@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,20 +10,28 @@
 #include "server/cluster/membership.h"
 #include "server/http/standby_admin.h"
 #include "server/settings/config.h"
+#include "server/start/standby_service.h"
 
 namespace pulsegate {
 
 /// The options for a node of the cluster in the settings.
 Membership::Options membership_options(const Config& config);
 
-/// A node that waits until it owns the data of its cluster. Meanwhile no client can log in; the
-/// admin listeners answer probes and report the state of the cluster. Used from the main thread
-/// only.
+/// A node that waits until it owns the data of its cluster. Meanwhile the admin listeners answer
+/// probes and report the state of the cluster, and a StandbyService may serve clients. Used from
+/// the main thread only.
 class Standby {
 public:
+    /// Begins to serve clients; null: they can't log in here. Throws ConfigError.
+    using MakeService = std::function<std::unique_ptr<StandbyService>(const Config& config)>;
+
     /// `cluster` must outlive it.
-    Standby(Membership& cluster, const Config& config, AskReload ask_reload)
-        : cluster_(cluster), config_(config), ask_reload_(std::move(ask_reload)) {}
+    Standby(Membership& cluster, const Config& config, AskReload ask_reload,
+            MakeService make_service)
+        : cluster_(cluster),
+          config_(config),
+          ask_reload_(std::move(ask_reload)),
+          make_service_(std::move(make_service)) {}
 
     /// Returns false when `give_up`, which it calls several times a second, returns true. Throws
     /// ConfigError.
@@ -32,18 +41,22 @@ public:
     /// name, because it may have to serve with them.
     std::vector<std::string> reload(const Config& config);
 
-    /// Answers no more requests, and asks for no reload.
+    /// Answers no more requests, asks for no reload, and disconnects clients.
     void stop() {
         if (admin_) admin_->stop();
+        service_.reset();
     }
 
 private:
     void listen();
     void listen_locally();
+    void serve();
 
     Membership& cluster_;
     Config config_;
     const AskReload ask_reload_;
+    const MakeService make_service_;
+    std::unique_ptr<StandbyService> service_{};  // outlives the API, which asks it
     std::optional<StandbyAdmin> admin_{};
 };
 

@@ -98,6 +98,20 @@ boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
     return connection;
 }
 
+/// It counts neither against the limit on open files nor against those by address, which are the
+/// other node's.
+boost::intrusive_ptr<Connection> Transport::adopt(std::unique_ptr<Channel> channel,
+                                                  const boost::asio::ip::tcp::endpoint& client,
+                                                  const std::string& listener, Version version) {
+    const Origin origin{.address = Address(client.address()), .listener = number_of(listener)};
+    auto extras = std::make_unique<ConnectionExtras>();
+    extras->channel = std::move(channel);
+    extras->proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(client);
+    Handoff handoff({}, std::move(extras), origin, context_.counts);
+    handoff.version = version;
+    return adopt(std::move(handoff));
+}
+
 boost::intrusive_ptr<Connection> Transport::adopt(UniqueFd socket, const ConnectionRecord& record) {
     boost::system::error_code error;
     const auto peer = boost::asio::ip::make_address(record.peer, error);

@@ -50,6 +50,12 @@ public:
     /// `Connection::go_on`. Returns null if that failed.
     boost::intrusive_ptr<Connection> adopt(Handoff handoff);
 
+    /// Takes the connection of a client whose socket is on another node. It is held until
+    /// `Connection::go_on`. `listener` is the other node's, as a URL.
+    boost::intrusive_ptr<Connection> adopt(std::unique_ptr<Channel> channel,
+                                           const boost::asio::ip::tcp::endpoint& client,
+                                           const std::string& listener, Version version);
+
     /// Continues a connection that another process has described. Returns null if that is not
     /// possible.
     boost::intrusive_ptr<Connection> adopt(UniqueFd socket, const ConnectionRecord& record);

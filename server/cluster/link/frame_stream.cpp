@@ -21,6 +21,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+constexpr std::chrono::milliseconds pause_when_full{2};
 constexpr int ticks_between_frames = 4;
 constexpr int ticks_of_silence = 16;
 constexpr std::size_t size_bytes = 4;
@@ -73,6 +74,7 @@ FrameStream::FrameStream(std::shared_ptr<LinkSocket> socket, LinkHello peer, Lim
       executor_(socket_->tcp().get_executor()),
       registry_(asio::use_service<Registry>(asio::query(executor_, asio::execution::context))),
       timer_(executor_),
+      pause_(executor_),
       in_(std::move(socket_->unread())),
       filled_(in_.size()) {}
 
@@ -99,16 +101,19 @@ void FrameStream::begin(Handlers handlers) {
     });
 }
 
-void FrameStream::send(std::string_view frames) {
+std::size_t FrameStream::send(std::string_view frames) {
     const std::lock_guard lock(mutex_);
-    if (!is_open_ || frames.empty()) return;
-    if (waiting_ + frames.size() > limits_.most_waiting)
-        return end_soon(fmt::format("the other node reads too slowly: {} bytes wait for it",
-                                    waiting_ + frames.size()));
+    if (!is_open_ || frames.empty()) return waiting_;
+    if (waiting_ + frames.size() > limits_.most_waiting) {
+        end_soon(fmt::format("the other node reads too slowly: {} bytes wait for it",
+                             waiting_ + frames.size()));
+        return waiting_;
+    }
     out_ += frames;
     waiting_ += frames.size();
-    if (std::exchange(is_writing_, true)) return;
-    asio::post(executor_, [self = shared_from_this()] { self->write(); });
+    if (!std::exchange(is_writing_, true))
+        asio::post(executor_, [self = shared_from_this()] { self->write(); });
+    return waiting_;
 }
 
 void FrameStream::greet() { send(empty_frame); }
@@ -141,6 +146,7 @@ void FrameStream::finish(const std::string& why) {
     socket_->tcp().close();
     socket_.reset();  // the operations under way keep it until they are done
     timer_.reset();
+    pause_.reset();
     registry_.streams.erase(shared_from_this());
     const Handlers handlers = std::exchange(handlers_, {});
     if (handlers.ended) handlers.ended(why_);
@@ -154,6 +160,7 @@ void FrameStream::abandon() {
     }
     socket_.reset();
     timer_.reset();
+    pause_.reset();
     handlers_ = {};
 }
 
@@ -170,8 +177,16 @@ void FrameStream::tick() {
     await_tick();
 }
 
+/// The silence of a node that is not read means nothing.
+void FrameStream::read_when_there_is_room() {
+    silent_ticks_ = 0;
+    pause_->expires_after(pause_when_full);
+    pause_->async_wait([self = shared_from_this()](error_code) { self->read(); });
+}
+
 void FrameStream::read() {
     if (!socket_) return;
+    if (handlers_.is_full && handlers_.is_full()) return read_when_there_is_room();
     if (filled_ == 0) give_back(in_);
     if (in_.size() - filled_ < read_room / 4) in_.resize(std::max(2 * in_.size(), read_room));
     socket_->read_some(

@@ -31,6 +31,9 @@ public:
         /// Called once, and then nothing is received. Not called if the io_context is destroyed
         /// first.
         std::function<void(const std::string& why)> ended{};
+        /// While it returns true, nothing is read, so that the other node must wait, too. May be
+        /// null.
+        std::function<bool()> is_full{};
     };
 
     struct Limits {
@@ -56,7 +59,8 @@ public:
 
     /// Any thread may call it. `frames` are whole frames with their sizes. Frames that are handed
     /// in while a write is under way leave with the next write. After the end it does nothing.
-    void send(std::string_view frames);
+    /// Returns the number of bytes that are not yet written.
+    std::size_t send(std::string_view frames);
     /// Shows the other node at once that this one is there.
     void greet();
     /// Any thread may call it: bytes that are not yet written.
@@ -80,6 +84,7 @@ private:
     void await_tick();
     void tick();
     void read();
+    void read_when_there_is_room();
     void take(std::size_t got);
     void write();
 
@@ -90,6 +95,7 @@ private:
     const boost::asio::any_io_executor executor_;
     Registry& registry_;
     std::optional<boost::asio::steady_timer> timer_;
+    std::optional<boost::asio::steady_timer> pause_;
     Handlers handlers_{};
     std::string why_{};  ///< why it has ended
     int unsent_ticks_ = 0;

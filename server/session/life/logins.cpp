@@ -95,6 +95,14 @@ const Session* Logins::find(std::string_view user, std::string_view client) cons
     return known ? sessions_.find(*known, client) : nullptr;
 }
 
+std::optional<PasswordLine> Logins::line_of(std::uint64_t fingerprint) const {
+    return authorizations_.line_of(fingerprint);
+}
+
+std::uint64_t Logins::fingerprint_of(PasswordLine line) const {
+    return authorizations_.fingerprint_of(line);
+}
+
 std::uint64_t Logins::last_unfinished() const { return fan_out_.last_unfinished(); }
 
 bool Logins::awaits_deliveries(std::string_view user, std::string_view client,

@@ -9,6 +9,7 @@
 
 #include "protocol/encode.h"
 #include "protocol/packet.h"
+#include "server/auth/password_lines.h"
 #include "server/base/clock.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/shard_place.h"
@@ -65,6 +66,11 @@ public:
                                std::string_view client) const;
     /// The session of the user's client, or null.
     const Session* find(std::string_view user, std::string_view client) const;
+
+    /// The line of the password file with this fingerprint, or the fingerprint of the line, see
+    /// Authorizations.
+    std::optional<PasswordLine> line_of(std::uint64_t fingerprint) const;
+    std::uint64_t fingerprint_of(PasswordLine line) const;
 
     /// The number of the last message that some of its many recipients do not have yet.
     std::uint64_t last_unfinished() const;

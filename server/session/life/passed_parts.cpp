@@ -104,6 +104,11 @@ std::optional<AuthorizationRecord> authorization_record(const Authorization* aut
     return record_of(authorization->rules, authorization->expiry, authorization->token_issued);
 }
 
+std::optional<AuthorizationRecord> authorization_record(const AuthResult& result) {
+    if (!result.rules && !result.expiry && !result.token_issued) return std::nullopt;
+    return record_of(result.rules, result.expiry, result.token_issued);
+}
+
 std::optional<AuthResult> auth_result(const std::optional<AuthorizationRecord>& record) {
     AuthResult result;
     if (!record) return result;

@@ -56,10 +56,15 @@ Connection::~Connection() = default;
 bool Connection::handshaking() const { return extras_ && extras_->is_handshaking(); }
 bool Connection::websocket() const { return extras_ && extras_->websocket; }
 TlsSession* Connection::tls() const { return extras_ ? extras_->tls.get() : nullptr; }
+Channel* Connection::channel() const { return extras_ ? extras_->channel.get() : nullptr; }
 SmallTls* Connection::small_tls() const { return extras_ ? extras_->small.get() : nullptr; }
 
 bool Connection::take(Handoff& handoff) {
-    if (!context_.rounds.poller().add(handoff.socket.get(), *this)) return false;
+    const bool has_channel = handoff.extras && handoff.extras->channel;
+    if (has_channel)
+        handoff.extras->channel->watch(*this);
+    else if (!context_.rounds.poller().add(handoff.socket.get(), *this))
+        return false;
     socket_ = std::move(handoff.socket);
     extras_ = std::move(handoff.extras);
     origin_ = handoff.origin;
@@ -85,6 +90,7 @@ bool Connection::take(Handoff& handoff) {
 
 void Connection::on_ready(Readiness ready) {
     const boost::intrusive_ptr alive(this);
+    if (channel()) count_channel();
     if (ready.more_behind) drains_ = true;
     if (ready.writable && writing_ && context_.rest != Rest::all) go_on_writing();
     if (!ready.readable) return;
@@ -192,6 +198,7 @@ bool Connection::receive() {
 ssize_t Connection::read_socket(std::uint8_t* to, std::size_t room) {
     if (state_ == State::lingering) return receive_now(socket_.get(), nullptr, to, room);
     const auto size = receive_now(socket_.get(), extras_.get(), to, room);
+    if (channel()) count_channel();
     if (!small_tls() || small_tls()->kept() == extras_->counted_record) return size;
     const int error = errno;
     const bool grows = small_tls()->kept() > extras_->counted_record;
@@ -202,6 +209,7 @@ ssize_t Connection::read_socket(std::uint8_t* to, std::size_t room) {
 }
 
 void Connection::end_unreadable(ssize_t size) {
+    if (channel()) return end(channel()->ending());
     if ((tls() && tls()->is_flooded()) || (small_tls() && small_tls()->is_flooded()))
         return end({Cause::kicked, Reason::protocol_error,
                     "TLS records without data, such as updates of keys, one after the other"});
@@ -280,7 +288,9 @@ void Connection::consume(Bytes input, Millis now) {
             parked_ = true;
             break;
         }
-        unanswered_ = may_be_much_work(packet) && context_.owner.awaits_answers(*this);
+        // What is forwarded takes room, whatever it is.
+        unanswered_ =
+            (forwards_ || may_be_much_work(packet)) && context_.owner.awaits_answers(*this);
         if (unanswered_ || (may_be_much_work(packet) && context_.input.must_wait())) {
             parked_ = true;
             break;
@@ -316,13 +326,24 @@ void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     context_.unfinished.add(partial_->capacity());
 }
 
+/// What has arrived through a channel and is not read counts, too. The kernel would keep it for a
+/// socket.
+void Connection::count_channel() {
+    const int error = errno;
+    const bool grows = channel()->unread() > extras_->counted_record;
+    count_record(channel()->unread());
+    if (grows && reads()) judge_unfinished();
+    errno = error;
+}
+
 /// The beginning of a record counts like the beginning of a packet.
 void Connection::count_record(std::size_t bytes) {
     context_.unfinished.add(bytes - std::exchange(extras_->counted_record, bytes));
 }
 
 std::size_t Connection::unfinished() const {
-    return (partial_ ? partial_->capacity() : 0) + (small_tls() ? small_tls()->kept() : 0);
+    return (partial_ ? partial_->capacity() : 0) + (small_tls() ? small_tls()->kept() : 0) +
+           (channel() ? channel()->unread() : 0);
 }
 
 /// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
@@ -348,7 +369,7 @@ void Connection::on_due() {
     Wheel& wheel = context_.wheel;
     // While it is parked we don't read it, so its silence means nothing.
     if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
-    if (ping_websocket()) return;
+    if (ping_websocket() || await_edge()) return;
     const bool waited_for_us = awaited_turns_ > 0;
     for (int looks = 0; looks < most_looks; ++looks)
         if (!reads() || scheduled() || !receive()) break;
@@ -446,6 +467,11 @@ bool Connection::handle(Bytes packet, Millis now) {
     if (state_ == State::login) return handle_connect(packet, now);
     if (state_ == State::open && as_text(packet) == pingreq) {
         answer_ping(now);
+        return state_ == State::open;
+    }
+    if (forwards_) {
+        last_packet_ = now;
+        context_.owner.on_forwarded(*this, packet);
         return state_ == State::open;
     }
     const Decoded decoded = decode(packet, version_, Sender::client);

@@ -67,6 +67,21 @@ public:
     /// Gives up the socket and the bytes after the CONNECT, and closes.
     Handoff release();
 
+    // With the socket on another node, see channels/channel.h:
+
+    Channel* channel() const;
+    /// The link to the client's edge is gone. The client has its limit of silence from now on to
+    /// come back elsewhere.
+    void cast_adrift();
+    /// The edge says how long the client has been silent.
+    void hear_silence(Millis silence);
+
+    // With the session on another node, see server/edge/:
+
+    /// Like `go_on`, but `on_forwarded` gets the packets except PINGREQ.
+    void go_on_forwarding(Millis limit, std::uint32_t largest_packet);
+    bool forwards() const { return forwards_; }
+
     void send(std::string_view packets) override;
     void end(const Ending& ending) override;
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
@@ -84,6 +99,8 @@ public:
     void set_largest_packet(std::uint32_t size) override { largest_packet_ = size; }
 
     const Origin& origin() const { return origin_; }
+    /// The peer's endpoint, or the client's if a proxy states it; nothing if the peer is gone.
+    std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
     int socket() const { return socket_.get(); }
     /// Tells the traces of its address about the new connection.
     void tell_arrival() const;
@@ -178,6 +195,7 @@ private:
     void finish();
     void send_disconnect();
     bool ping_websocket();
+    bool await_edge();
     Tick due_at(Millis now) const;
     bool too_fast(Bytes packet, Millis now);
     bool pay(double time, Limit limit, Millis now);
@@ -188,12 +206,11 @@ private:
     void count_backlog();
     void keep_unfinished(std::unique_ptr<Buffer> bytes);
     void count_record(std::size_t bytes);
+    void count_channel();
     void judge_unfinished();
     std::size_t unfinished() const;
     std::unique_ptr<Buffer> take_unfinished();
     bool reads() const { return state_ == State::login || state_ == State::open; }
-    /// The peer's endpoint, or the client's if a proxy states it; nothing if the peer is gone.
-    std::optional<boost::asio::ip::tcp::endpoint> endpoint() const;
     bool handshaking() const;
     bool websocket() const;
     TlsSession* tls() const;
@@ -214,7 +231,7 @@ private:
     State state_ = State::login;
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
-    // Ten bits instead of bytes: with bytes, the connection would need the next size of the
+    // Eleven bits instead of bytes: with bytes, the connection would need the next size of the
     // allocator.
     bool dirty_ : 1 = false;
     bool unread_ : 1 = false;     ///< the socket may have more than it has read
@@ -227,6 +244,7 @@ private:
     bool unanswered_ : 1 = false;  ///< parked, until its messages are answered
     bool slowed_ : 1 = false;      ///< was slowed by its rate before
     bool queued_ : 1 = false;      ///< waits for something other than its socket's input
+    bool forwards_ : 1 = false;    ///< its session is on another node
     // The members below are seldom used. They are last because cache lines count with many clients.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on

@@ -126,7 +126,7 @@ void Connection::send_disconnect() {
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || ending_.cause == Cause::drained ||
                           websocket();
-    if (!may_send || backlog() > 0) return close();
+    if (!may_send || backlog() > 0 || channel()) return close();
     ::shutdown(socket_.get(), SHUT_WR);
     state_ = State::lingering;
     context_.wheel.schedule(*this, tick_after(monotonic_now() + linger));
@@ -138,6 +138,7 @@ void Connection::close() {
     context_.tracer.forget(*this);
     Wheel::cancel(*this);
     if (extras_) count_record(0);
+    if (channel()) channel()->end(ending_.cause);
     extras_.reset();
     if (socket_) {  // not if it was released
         context_.counts.closed(origin_.address);

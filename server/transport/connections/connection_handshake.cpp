@@ -109,6 +109,7 @@ bool Connection::lacks_memory() {
 void Connection::open() {
     state_ = State::open;
     if (extras_) extras_->arrival.reset();
+    if (channel()) channel()->tell_accepted(limit_, largest_packet_);
 }
 
 bool Connection::shake_hands() {
@@ -148,6 +149,7 @@ void Connection::hold(Millis wait) {
 /// What poll says of the peer: POLLRDHUP if it has closed its side, POLLHUP and POLLERR if the
 /// connection has broken.
 short Connection::departure() {
+    if (channel()) return channel()->has_ended() ? POLLRDHUP : 0;
     pollfd peer{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
     ::poll(&peer, 1, 0);
     return peer.revents;
@@ -159,6 +161,7 @@ bool Connection::peer_gone() {
     const auto departed = departure();
     if (departed == 0) return false;
     if (departed & (POLLHUP | POLLERR)) return true;
+    if (channel()) return channel()->unread() == 0;
     int unread = 0;
     ::ioctl(socket_.get(), FIONREAD, &unread);
     if (tls()) unread += static_cast<int>(tls()->kept());

@@ -26,6 +26,8 @@ public:
     virtual void on_connect(Connection& connection, ReceivedConnect connect, Millis now) = 0;
     /// Any packet after the first.
     virtual void on_packet(Connection& connection, const Packet& packet, Millis now) = 0;
+    /// The same for a connection that forwards its packets to another node.
+    virtual void on_forwarded(Connection& connection, Bytes packet) = 0;
     /// The connection was held for its login, and its client got the CONNACK.
     virtual void on_connack(Connection& connection) = 0;
     virtual void on_drained(Connection& connection) = 0;

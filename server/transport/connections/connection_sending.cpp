@@ -111,7 +111,7 @@ void Connection::wait_writable() {
     }
     if (writing_) return;
     writing_ = true;
-    context_.rounds.poller().want_to_write(socket_.get(), *this);
+    if (!channel()) context_.rounds.poller().want_to_write(socket_.get(), *this);
 }
 
 /// The socket accepts more.

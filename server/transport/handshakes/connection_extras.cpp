@@ -17,6 +17,7 @@ std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket) {
 // The C library's recv and send are cancellation points: in a process with threads each call pays
 // for that, though no thread here is ever cancelled.
 ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size_t size) {
+    if (wraps && wraps->channel) return wraps->channel->receive(buffer, size);
     if (wraps && wraps->small)
         return wraps->small->receive(socket, static_cast<std::uint8_t*>(buffer), size);
     if (wraps && wraps->tls) return wraps->tls->receive(buffer, size);
@@ -24,6 +25,7 @@ ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size
 }
 
 ssize_t send_now(int socket, ConnectionExtras* wraps, Buffer& out, std::size_t sent) {
+    if (wraps && wraps->channel) return wraps->channel->send(std::string_view(out).substr(sent));
     if (wraps && wraps->small) return wraps->small->send(socket, out, sent);
     if (wraps && wraps->tls) return wraps->tls->send(out.data() + sent, out.size() - sent);
     return ::syscall(SYS_sendto, socket, out.data() + sent, out.size() - sent,
@@ -31,6 +33,7 @@ ssize_t send_now(int socket, ConnectionExtras* wraps, Buffer& out, std::size_t s
 }
 
 void send_last(int socket, ConnectionExtras* wraps, std::string_view bytes) {
+    if (wraps && wraps->channel) return wraps->channel->send_last(bytes);
     if (wraps && wraps->small) return wraps->small->end(socket, bytes);
     Buffer out(bytes);
     if (!out.empty()) send_now(socket, wraps, out, 0);

@@ -12,6 +12,7 @@
 #include "protocol/bytes.h"
 #include "protocol/websocket.h"
 #include "server/limits/unauthenticated_memory.h"
+#include "server/transport/channels/channel.h"
 #include "server/transport/handshakes/handshake.h"
 #include "server/transport/tls/small_tls.h"
 #include "server/transport/tls/tls.h"
@@ -43,23 +44,26 @@ struct Arrival {
 };
 
 /// The layers between the socket and MQTT: TLS, WebSocket, a proxy in front, and the handshake
-/// until it is done. A plain connection has none.
+/// until it is done. A plain connection has none. A connection whose client has its socket on
+/// another node has a channel instead of a socket, and no other layer.
 struct ConnectionExtras {
     // With TLS, one of these; both are null without TLS.
     std::unique_ptr<TlsSession> tls{};  ///< OpenSSL's: the handshake, or all of it
     std::unique_ptr<SmallTls> small{};  ///< its replacement after the handshake
     std::unique_ptr<Arrival> arrival = std::make_unique<Arrival>();  ///< null after the login
     std::unique_ptr<WebSocketState> websocket{};                     ///< null without WebSocket
-    /// Behind a proxy: the client, or the proxy itself if it states no client.
+    std::unique_ptr<Channel> channel{};                              ///< null with a socket
+    /// Behind a proxy: the client, or the proxy itself if it states no client. With a channel: the
+    /// client.
     std::unique_ptr<const boost::asio::ip::tcp::endpoint> proxied_peer{};
-    std::size_t counted_record = 0;  ///< bytes of `small` that are counted in the sum of unfinished
-                                     ///< packets
+    std::size_t counted_record = 0;  ///< bytes of `small` or `channel` that are counted in the sum
+                                     ///< of unfinished packets
 
     bool is_handshaking() const { return arrival && arrival->handshake; }
 };
 
 // Each idle client of TLS has one.
-static_assert(sizeof(ConnectionExtras) <= 48);
+static_assert(sizeof(ConnectionExtras) <= 56);
 
 /// Nothing if the peer is gone.
 std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);

@@ -1,0 +1,207 @@
+#include "server/edge/edge_channels.h"
+
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "protocol/decode.h"
+#include "server/base/log.h"
+#include "server/login/login_flow.h"
+#include "server/session/life/logins.h"
+#include "server/session/life/passed_parts.h"
+#include "server/transport/connections/connection.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr std::size_t adrift_a_turn = 256;
+
+/// Bytes for a link that its clients may add in a round.
+constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds pause{2};
+
+/// Nothing if it is not a CONNECT.
+std::optional<ReceivedConnect> received_connect(std::string_view bytes) {
+    ReceivedConnect received{{bytes.begin(), bytes.end()}, {}};
+    const Decoded decoded = decode(received.bytes, Version::v3_1_1, Sender::client);
+    const auto* packet = std::get_if<Packet>(&decoded);
+    const auto* connect = packet ? std::get_if<Connect>(packet) : nullptr;
+    if (!connect) return std::nullopt;
+    received.connect = *connect;
+    return received;
+}
+
+boost::asio::ip::tcp::endpoint client_endpoint(const ForwardedLogin& login) {
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(login.address, error);
+    return {error ? boost::asio::ip::address() : address, login.port};
+}
+
+}  // namespace
+
+std::size_t hash_value(const ChannelName& name) {
+    std::size_t seed = 0;
+    boost::hash_combine(seed, name.link);
+    boost::hash_combine(seed, name.number);
+    boost::hash_combine(seed, name.shard);
+    return seed;
+}
+
+// -- from the edges --
+
+void EdgeChannels::receive(const LinkMail& mail) {
+    thread_.assert_here();
+    if (mail.kind == LinkMail::Kind::begun) outputs_.try_emplace(mail.link);
+    if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
+    std::string_view frames = mail.frames;
+    while (const auto frame = take_edge_frame(frames)) receive(*frame, mail.link);
+}
+
+void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
+    const ChannelName name{.link = link, .number = frame.number, .shard = frame.edge_shard};
+    if (frame.kind == EdgeFrameKind::open) return open(name, frame);
+    const auto found = connections_.find(name);
+    if (found == connections_.end()) return;  // it ended here meanwhile
+    const boost::intrusive_ptr connection(found->second);
+    if (frame.kind == EdgeFrameKind::silence) return connection->hear_silence(frame.number_at(0));
+    Channel& channel = *connection->channel();
+    if (frame.kind == EdgeFrameKind::bytes) return channel.arrive(frame.contents);
+    if (frame.kind == EdgeFrameKind::taken) return channel.widen(frame.number_at(0));
+    if (frame.kind != EdgeFrameKind::end) return;
+    const auto ending = decode_end(frame.contents);
+    if (!ending) return;
+    // The edge stops, and has told the client to connect again.
+    if (ending->cause == Cause::shutdown) return connection->cast_adrift();
+    channel.arrive_end(*ending);
+}
+
+/// A login that can't be understood is answered by the end of its channel.
+void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
+    if (connections_.contains(name)) return;
+    ChannelPeer& peer = *this;
+    auto channel = std::make_unique<Channel>(name, peer);
+    auto login = decode_forwarded_login(frame.contents);
+    auto received = login ? received_connect(login->connect) : std::nullopt;
+    auto result = login ? auth_result(login->authorization) : std::nullopt;
+    if (!received || !result)
+        return log_limited(
+            spdlog::level::err,
+            "link {}: a login of the edge is not understood: it may be a later version", name.link);
+    result->user = std::move(login->user);
+    result->client = std::move(login->client);
+    const auto line = logins_.line_of(login->password_line);
+    if (!line) {
+        result->reason = Reason::not_authorized;
+        result->why = "the password file of this node does not have the line that it matched";
+    }
+    result->password_line = line.value_or(0);
+    auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
+                                       received->connect.version);
+    connections_.emplace(name, connection.get());
+    flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
+}
+
+void EdgeChannels::lose(std::uint64_t link) {
+    outputs_.erase(link);
+    for (const auto& [name, connection] : connections_)
+        if (name.link == link) adrift_.emplace_back(connection);
+    if (!adrift_.empty()) rounds_.later([this] { cast_some_adrift(); });
+    rounds_.go_on();
+}
+
+/// An edge may have had so many clients that all at once would delay the others.
+void EdgeChannels::cast_some_adrift() {
+    for (std::size_t i = 0; i < adrift_a_turn && !adrift_.empty(); ++i) {
+        adrift_.back()->cast_adrift();
+        adrift_.pop_back();
+    }
+    transport_.end_turn();
+    if (adrift_.empty()) return;
+    rounds_.later([this] { cast_some_adrift(); });
+    rounds_.go_on();
+}
+
+// -- to the edges --
+
+void EdgeChannels::send(const ChannelName& channel, std::string_view bytes) {
+    put(channel, EdgeFrameKind::bytes, bytes);
+}
+
+void EdgeChannels::tell_taken(const ChannelName& channel, std::uint32_t bytes) {
+    std::string contents;
+    append_number(contents, bytes);
+    put(channel, EdgeFrameKind::taken, contents);
+}
+
+void EdgeChannels::tell_accepted(const ChannelName& channel, Millis limit,
+                                 std::uint32_t largest_packet) {
+    std::string contents;
+    append_number(contents, static_cast<std::uint32_t>(limit));
+    append_number(contents, largest_packet);
+    put(channel, EdgeFrameKind::accepted, contents);
+}
+
+void EdgeChannels::ask_silence(const ChannelName& channel) { put(channel, EdgeFrameKind::ask, ""); }
+
+void EdgeChannels::forget(const ChannelName& channel, Cause cause) {
+    put(channel, EdgeFrameKind::end, encode_end(cause, Reason::success));
+    connections_.erase(channel);
+}
+
+void EdgeChannels::put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents) {
+    const auto found = outputs_.find(channel.link);
+    if (found == outputs_.end()) return;
+    if (!std::exchange(is_flush_due_, true)) rounds_.later([this] { flush(); });
+    append(found->second.frames, {.kind = kind,
+                                  .home_shard = shard_,
+                                  .edge_shard = channel.shard,
+                                  .number = channel.number,
+                                  .contents = contents});
+}
+
+void EdgeChannels::flush() {
+    is_flush_due_ = false;
+    for (auto& [link, output] : outputs_) {
+        if (output.frames.empty()) continue;
+        output.waiting = exchange_->send(link, output.frames);
+        output.frames.clear();
+    }
+}
+
+/// Many clients may be sent much at once. What their link can't take waits with each of them, where
+/// it counts against the limits.
+bool EdgeChannels::may_send(const ChannelName& channel) {
+    const auto found = outputs_.find(channel.link);
+    if (found == outputs_.end()) return true;
+    Output& output = found->second;
+    if (output.frames.size() < most_in_a_round && output.waiting < LinkExchange::enough)
+        return true;
+    if (output.blocked.empty()) rounds_.after(resuming_, pause, [this] { go_on_sending(); });
+    output.blocked.push_back(channel);
+    return false;
+}
+
+void EdgeChannels::go_on_sending() {
+    bool are_left = false;
+    for (auto& [link, output] : outputs_) {
+        output.waiting = exchange_->waiting(link);
+        for (auto left = output.blocked.size(); left > 0; --left) {
+            if (output.frames.size() >= most_in_a_round || output.waiting >= LinkExchange::enough)
+                break;
+            const auto found = connections_.find(output.blocked.front());
+            output.blocked.pop_front();
+            if (found == connections_.end()) continue;
+            const boost::intrusive_ptr alive(found->second);
+            alive->channel()->go_on();
+        }
+        are_left = are_left || !output.blocked.empty();
+    }
+    transport_.end_turn();
+    if (are_left) rounds_.after(resuming_, pause, [this] { go_on_sending(); });
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/base/owner_thread.h"
+#include "server/edge/edge_frames.h"
+#include "server/edge/link_exchange.h"
+#include "server/loop/rounds.h"
+#include "server/transport/channels/channel.h"
+#include "server/transport/transport.h"
+
+namespace pulsegate {
+
+class Connection;
+class LoginFlow;
+class Logins;
+
+std::size_t hash_value(const ChannelName& name);
+
+/// The clients of one shard whose sockets are on other nodes, their edges. Each has a Connection
+/// with a Channel. When the link to an edge ends, its clients have their limits of silence to come
+/// back elsewhere. It lives on the shard's thread.
+class EdgeChannels final : ChannelPeer {
+public:
+    EdgeChannels(unsigned shard, Rounds& rounds, Transport& transport, LoginFlow& flow,
+                 const Logins& logins)
+        : shard_(static_cast<std::uint16_t>(shard)),
+          rounds_(rounds),
+          transport_(transport),
+          flow_(flow),
+          logins_(logins) {}
+
+    /// Before the shard runs; `exchange` must outlive it. Null: no edge connects.
+    void use(LinkExchange* exchange) { exchange_ = exchange; }
+
+    void receive(const LinkMail& mail);
+
+    std::size_t clients() const { return connections_.size(); }
+
+private:
+    void send(const ChannelName& channel, std::string_view bytes) override;
+    bool may_send(const ChannelName& channel) override;
+    void tell_taken(const ChannelName& channel, std::uint32_t bytes) override;
+    void tell_accepted(const ChannelName& channel, Millis limit,
+                       std::uint32_t largest_packet) override;
+    void ask_silence(const ChannelName& channel) override;
+    void forget(const ChannelName& channel, Cause cause) override;
+
+    void receive(const EdgeFrame& frame, std::uint64_t link);
+    void open(const ChannelName& name, const EdgeFrame& frame);
+    void lose(std::uint64_t link);
+    void cast_some_adrift();
+    void put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents);
+    void flush();
+    void go_on_sending();
+
+    struct Output {
+        std::string frames{};               ///< of this round
+        std::size_t waiting = 0;            ///< bytes for the link at the end of the last round
+        std::deque<ChannelName> blocked{};  ///< channels that wait for room
+    };
+
+    const std::uint16_t shard_;
+    Rounds& rounds_;
+    Transport& transport_;
+    LoginFlow& flow_;
+    const Logins& logins_;
+    LinkExchange* exchange_ = nullptr;
+    boost::unordered_flat_map<ChannelName, Connection*> connections_;
+    std::map<std::uint64_t, Output> outputs_;  ///< by link, of those that have not ended
+    bool is_flush_due_ = false;
+    boost::asio::steady_timer resuming_{rounds_.context()};
+    std::vector<boost::intrusive_ptr<Connection>> adrift_;  ///< their link has ended
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

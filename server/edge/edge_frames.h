@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/session/terms/cause.h"
+#include "server/transport/channels/channel.h"
+#include "server/upgrade/client_record.h"
+
+namespace pulsegate {
+
+// What an edge and the home of its clients say about a client, in frames of the link between the
+// two nodes. A frame begins with a u32, the number of bytes after it. Then come its kind (u8), the
+// shards of the home and of the edge (u16 each), the number of the client at the edge's shard
+// (u32), and the contents. Numbers are little-endian.
+
+enum class EdgeFrameKind : std::uint8_t {
+    // From the edge:
+    open = 1,  ///< a client wants to log in: ForwardedLogin
+    // From both:
+    bytes,  ///< MQTT packets; from the home, perhaps parts of packets
+    taken,  ///< u32: so many of these bytes have been taken, and others may follow
+    end,    ///< the connection ends: cause and reason (u8 each); nothing follows
+    // From the home:
+    accepted,  ///< the client is logged in: its limit of silence in ms, and its largest packet
+               ///< (u32)
+    ask,       ///< how long has the client been silent?
+    // From the edge:
+    silence,  ///< ms (u32)
+};
+
+struct EdgeFrame {
+    EdgeFrameKind kind{};
+    std::uint16_t home_shard = 0;
+    std::uint16_t edge_shard = 0;
+    std::uint32_t number = 0;
+    std::string_view contents{};
+
+    /// The contents as a u32 at this place; 0 if they are shorter.
+    std::uint32_t number_at(std::size_t place) const;
+};
+
+inline constexpr std::size_t edge_frame_header = 13;  ///< bytes before the contents
+
+void append(std::string& out, const EdgeFrame& frame);
+void append_number(std::string& contents, std::uint32_t number);
+
+/// Takes the first frame off `frames`. Nothing if there is none, or it is malformed: then `frames`
+/// is not empty.
+std::optional<EdgeFrame> take_edge_frame(std::string_view& frames);
+
+/// A client whose edge has checked its credentials.
+struct ForwardedLogin {
+    std::string connect{};   ///< its CONNECT
+    std::string address{};   ///< its IP address
+    std::uint16_t port = 0;  ///< of the client
+    std::string listener{};  ///< of the edge, as a URL
+    std::string user{};      ///< as in AuthResult
+    std::string client{};
+    std::uint64_t password_line = 0;  ///< fingerprint of the line; 0: none
+    std::optional<AuthorizationRecord> authorization{};
+
+    bool operator==(const ForwardedLogin&) const = default;
+};
+
+std::string encode(const ForwardedLogin& login);
+/// Nothing if it is malformed, or of a later version that this one must not ignore.
+std::optional<ForwardedLogin> decode_forwarded_login(std::string_view bytes);
+
+/// The contents of an `end` frame.
+std::string encode_end(Cause cause, Reason reason);
+/// Nothing if it is malformed.
+std::optional<Ending> decode_end(std::string_view contents);
+
+}  // namespace pulsegate

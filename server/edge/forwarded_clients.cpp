@@ -1,0 +1,209 @@
+#include "server/edge/forwarded_clients.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "server/base/hash.h"
+#include "server/base/log.h"
+#include "server/login/login_flow.h"
+#include "server/session/life/logins.h"
+#include "server/session/life/passed_parts.h"
+#include "server/transport/connections/connection.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// For the answer of the home to a login.
+constexpr Millis answer_patience = 10'000;
+
+/// The clients of a lost link leave at this pace, because each has to log in again.
+constexpr std::size_t leave_at_once = 50;
+constexpr std::chrono::milliseconds leave_pause{50};
+
+const Ending home_lost{Cause::shutdown, Reason::server_shutting_down,
+                       "the node with its session is gone: connect again"};
+
+}  // namespace
+
+// -- logins --
+
+void ForwardedClients::open(Login& login) {
+    thread_.assert_here();
+    Connection& connection = *login.connection;
+    if (link_ == 0)
+        return logins_.refuse(connection, login.connect(), login.result,
+                              {Reason::server_unavailable,
+                               "this node stands by, and has no link to the node that serves",
+                               "the server can't be reached now: connect again"});
+    const Connect& connect = login.connect();
+    const auto line = logins_.fingerprint_of(login.result.password_line);
+    if (login.result.password_line != 0 && line == 0)
+        return logins_.refuse(connection, connect, login.result,
+                              {Reason::not_authorized,
+                               "its line of the password file was changed or removed meanwhile",
+                               "it did not authenticate"});
+    const auto user = logins_.user_name(connect, login.result, connect.client_id);
+    const Client client{.link = link_,
+                        .number = free_number(),
+                        .home = static_cast<std::uint16_t>(
+                            user.empty() ? shard_ % home_shards_ : home_shard(user, home_shards_)),
+                        .room = Channel::window,
+                        .unreported = 0};
+    const auto peer = connection.endpoint();
+    const ForwardedLogin forwarded{.connect = std::string(as_text(login.received.bytes)),
+                                   .address = connection.origin_address().text(),
+                                   .port = peer ? peer->port() : std::uint16_t{},
+                                   .listener = std::string(connection.listener()),
+                                   .user = login.result.user,
+                                   .client = login.result.client,
+                                   .password_line = line,
+                                   .authorization = authorization_record(login.result)};
+    connection.hold(answer_patience);
+    clients_.emplace(&connection, client);
+    by_number_.emplace(client.number, &connection);
+    put(client, EdgeFrameKind::open, encode(forwarded));
+}
+
+std::uint32_t ForwardedClients::free_number() {
+    do ++last_number_;
+    while (by_number_.contains(last_number_));
+    return last_number_;
+}
+
+// -- packets --
+
+void ForwardedClients::forward(Connection& connection, Bytes packet) {
+    const auto found = clients_.find(&connection);
+    if (found == clients_.end()) return;
+    Client& client = found->second;
+    if (client.link != link_) return connection.end(home_lost);
+    client.room -= static_cast<std::int64_t>(packet.size());
+    put(client, EdgeFrameKind::bytes, as_text(packet));
+}
+
+bool ForwardedClients::must_wait(const Connection& connection) const {
+    const auto found = clients_.find(&connection);
+    if (found == clients_.end() || link_ == 0 || found->second.link != link_) return false;
+    return found->second.room <= 0 || output_.size() > LinkExchange::enough ||
+           (is_congested_ && exchange_->waiting(link_) > LinkExchange::enough);
+}
+
+void ForwardedClients::drained(const Connection& connection) {
+    const auto found = clients_.find(&connection);
+    if (found == clients_.end()) return;
+    std::string contents;
+    append_number(contents, std::exchange(found->second.unreported, 0));
+    put(found->second, EdgeFrameKind::taken, contents);
+}
+
+void ForwardedClients::ended(const Connection& connection, const Ending& ending) {
+    const auto found = clients_.find(&connection);
+    if (found == clients_.end()) return;
+    const Client client = found->second;
+    clients_.erase(found);
+    if (client.link == link_) by_number_.erase(client.number);
+    put(client, EdgeFrameKind::end, encode_end(ending.cause, ending.reason));
+}
+
+// -- from the home --
+
+void ForwardedClients::receive(const LinkMail& mail) {
+    thread_.assert_here();
+    if (mail.kind == LinkMail::Kind::begun) {
+        if (link_ != 0) lose(link_);
+        link_ = mail.link;
+        home_shards_ = mail.peer_shards;
+        return leave_some();
+    }
+    if (mail.link != link_) return;
+    if (mail.kind == LinkMail::Kind::ended) return lose(link_);
+    std::string_view frames = mail.frames;
+    while (const auto frame = take_edge_frame(frames)) receive(*frame);
+}
+
+void ForwardedClients::receive(const EdgeFrame& frame) {
+    const auto found = by_number_.find(frame.number);
+    if (found == by_number_.end()) return;  // it has ended here meanwhile
+    Connection& connection = *found->second;
+    const boost::intrusive_ptr alive(&connection);
+    Client& client = clients_.at(&connection);
+    switch (frame.kind) {
+        case EdgeFrameKind::bytes:
+            client.unreported += static_cast<std::uint32_t>(frame.contents.size());
+            connection.send(frame.contents);
+            if (client.unreported >= Channel::report) connection.notify_when_drained();
+            return;
+        case EdgeFrameKind::taken:
+            client.room = std::min<std::int64_t>(client.room + frame.number_at(0), Channel::window);
+            return;
+        case EdgeFrameKind::accepted:
+            return connection.go_on_forwarding(frame.number_at(0), frame.number_at(4));
+        case EdgeFrameKind::ask: {
+            const Millis silence = monotonic_now() - connection.last_packet();
+            std::string contents;
+            append_number(contents, static_cast<std::uint32_t>(silence));
+            return put(client, EdgeFrameKind::silence, contents);
+        }
+        case EdgeFrameKind::end: {
+            auto ending = decode_end(frame.contents).value_or(home_lost);
+            ending.reason = Reason::success;  // the home has sent the DISCONNECT
+            ending.why = "";                  // and written its log
+            by_number_.erase(client.number);
+            clients_.erase(&connection);
+            return connection.end(ending);
+        }
+        case EdgeFrameKind::open:
+        case EdgeFrameKind::silence: return;
+    }
+}
+
+// -- to the home --
+
+void ForwardedClients::put(const Client& client, EdgeFrameKind kind, std::string_view contents) {
+    if (client.link != link_ || link_ == 0) return;
+    if (output_.empty()) rounds_.later([this] { flush(); });
+    append(output_, {.kind = kind,
+                     .home_shard = client.home,
+                     .edge_shard = shard_,
+                     .number = client.number,
+                     .contents = contents});
+}
+
+void ForwardedClients::flush() {
+    is_congested_ = link_ != 0 && exchange_->send(link_, output_) > LinkExchange::enough;
+    output_.clear();
+    if (output_.capacity() > LinkExchange::enough) output_ = {};
+}
+
+// -- without a link --
+
+void ForwardedClients::lose(std::uint64_t link) {
+    if (link != link_) return;
+    link_ = 0;
+    lost_ = monotonic_now();
+    by_number_.clear();
+    output_.clear();
+    leave_some();
+}
+
+/// Clients leave when there is a home for them again, or when half of their limit of silence has
+/// passed: the home calls them offline when all of it has passed.
+void ForwardedClients::leave_some() {
+    const Millis now = monotonic_now();
+    std::vector<Connection*> leaving;
+    bool are_left = false;
+    for (const auto& [connection, client] : clients_) {
+        if (client.link == link_) continue;
+        are_left = true;
+        const bool is_urgent = now - lost_ >= connection->limit() / 2;
+        if (!is_urgent && (link_ == 0 || leaving.size() >= leave_at_once)) continue;
+        leaving.push_back(const_cast<Connection*>(connection));
+    }
+    for (Connection* const each : leaving) each->end(home_lost);
+    if (are_left) rounds_.after(leaving_, leave_pause, [this] { leave_some(); });
+}
+
+}  // namespace pulsegate

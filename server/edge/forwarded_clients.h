@@ -1,0 +1,81 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "protocol/bytes.h"
+#include "server/base/clock.h"
+#include "server/base/owner_thread.h"
+#include "server/edge/edge_frames.h"
+#include "server/edge/link_exchange.h"
+#include "server/loop/rounds.h"
+#include "server/session/terms/link.h"
+
+namespace pulsegate {
+
+class Connection;
+class Logins;
+struct Login;
+
+/// The clients of one shard whose sessions are on another node, their home. This node keeps their
+/// sockets, watches their silence and answers PINGREQ; all other packets go to the home. When the
+/// link to the home ends, the sessions know the clients no more: each client is disconnected in
+/// good time before the home would call it offline. It lives on the shard's thread.
+class ForwardedClients {
+public:
+    ForwardedClients(unsigned shard, Rounds& rounds, Logins& logins)
+        : shard_(static_cast<std::uint16_t>(shard)), rounds_(rounds), logins_(logins) {}
+
+    /// Before the shard runs; `exchange` must outlive it. Null: the sessions are on this node.
+    void use(LinkExchange* exchange) { exchange_ = exchange; }
+    bool is_on() const { return exchange_ != nullptr; }
+
+    /// Sends the login of a client with valid credentials to the home, or refuses it.
+    void open(Login& login);
+    void forward(Connection& connection, Bytes packet);
+    /// Has the client so much under way that it must not be read?
+    bool must_wait(const Connection& connection) const;
+    /// All that the client was sent has been written.
+    void drained(const Connection& connection);
+    void ended(const Connection& connection, const Ending& ending);
+
+    void receive(const LinkMail& mail);
+
+private:
+    struct Client {
+        std::uint64_t link;
+        std::uint32_t number;
+        std::uint16_t home;        ///< shard of the home
+        std::int64_t room;         ///< bytes that may still be sent to the home; negative after a
+                                   ///< packet that was larger
+        std::uint32_t unreported;  ///< bytes for the client that have been written
+    };
+
+    void receive(const EdgeFrame& frame);
+    void put(const Client& client, EdgeFrameKind kind, std::string_view contents);
+    void flush();
+    std::uint32_t free_number();
+    void lose(std::uint64_t link);
+    void leave_some();
+
+    const std::uint16_t shard_;
+    Rounds& rounds_;
+    Logins& logins_;
+    LinkExchange* exchange_ = nullptr;
+    std::uint64_t link_ = 0;  ///< to the home; 0: none
+    std::uint16_t home_shards_ = 0;
+    Millis lost_ = 0;  ///< when the last link was lost
+    boost::unordered_flat_map<const Connection*, Client> clients_;
+    boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< those of `link_`
+    std::uint32_t last_number_ = 0;
+    std::string output_;         ///< frames of this round
+    bool is_congested_ = false;  ///< the link had too much to write at the end of the last round
+    boost::asio::steady_timer leaving_{rounds_.context()};
+    [[no_unique_address]] OwnerThread thread_;
+};
+
+}  // namespace pulsegate

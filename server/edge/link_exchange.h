@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace pulsegate {
+
+class FrameStream;
+
+/// What a link has for one shard.
+struct LinkMail {
+    enum class Kind : std::uint8_t { begun, frames, ended };
+    Kind kind{};
+    std::uint64_t link = 0;
+    std::string frames{};           ///< see edge_frames.h
+    std::uint16_t peer_shards = 0;  ///< `begun`: the number of shards of the other node
+};
+
+/// The links of this node to other nodes. It gives each frame to the shard that it is for. Any
+/// thread may use it.
+class LinkExchange {
+public:
+    /// Is this node the home of the clients, or an edge?
+    enum class Side : std::uint8_t { home, edge };
+    struct Shards {
+        unsigned count = 0;
+        /// Called on the thread of the links, for frames that have arrived.
+        std::function<void(unsigned shard, LinkMail mail)> deliver{};
+        /// Has a shard so much mail that the links must not be read?
+        std::function<bool()> are_behind{};
+    };
+
+    /// When so many bytes wait for a link, its clients must wait: a link with too many bytes ends.
+    static constexpr std::size_t enough = std::size_t{4} << 20;
+
+    LinkExchange(Side side, Shards shards);
+    ~LinkExchange() { close(); }
+    LinkExchange(const LinkExchange&) = delete;
+    LinkExchange& operator=(const LinkExchange&) = delete;
+
+    void add(std::shared_ptr<FrameStream> stream);
+    /// Frames for a link that has ended are dropped. Returns the number of bytes that are not yet
+    /// written to the link.
+    std::size_t send(std::uint64_t link, std::string_view frames);
+    /// Is there a link?
+    bool is_linked() const;
+    /// Bytes that are not yet written, to this link or to all.
+    std::size_t waiting(std::uint64_t link) const;
+    std::size_t waiting() const;
+    void end_all(const std::string& why);
+    /// Ends all links. Afterwards `deliver` is not called any more.
+    void close();
+
+private:
+    class State;
+    const std::shared_ptr<State> state_;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,78 @@
+#include "server/edge_server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/cluster/membership.h"
+#include "server/edge/link_exchange.h"
+
+namespace pulsegate {
+
+namespace {
+
+constexpr auto dial_pause = std::chrono::milliseconds(500);
+
+/// It has no data and no HTTP API: the standby's API answers.
+Config edge_config(Config config) {
+    config.cluster.redis.reset();
+    config.webhook.url.reset();
+    config.events.clear();
+    config.data.clear();
+    config.demo = false;
+    config.admin_socket = "none";
+    config.admin_token_file.clear();
+    config.admin_tokens_file.clear();
+    std::erase_if(config.listen, [](const ListenUrl& url) { return !url.for_clients(); });
+    return config;
+}
+
+}  // namespace
+
+EdgeServer::EdgeServer(const Config& config, Membership& cluster)
+    : cluster_(cluster), server_(edge_config(config), {.is_edge = true}) {
+    server_.start();
+}
+
+EdgeServer::~EdgeServer() = default;
+
+/// A link to a node that has lost the data ends when that node restarts.
+void EdgeServer::look() {
+    const ClusterView view = cluster_.view();
+    const auto owner = std::ranges::find_if(view.nodes, [&](const ClusterView::Node& node) {
+        return node.is_owner && !node.is_condemned && node.incarnation != view.self;
+    });
+    const auto now = std::chrono::steady_clock::now();
+    if (owner == view.nodes.end() || now < next_dial_ || dialing_->is_under_way) return;
+    const bool is_other = owner->incarnation != home_;
+    if (!is_other && server_.links().is_linked()) return;
+    if (is_other) server_.links().end_all("another node serves now");
+    home_ = owner->incarnation;
+    next_dial_ = now + dial_pause;
+    dialing_->is_under_way = true;
+    cluster_.dial(
+        {.address = owner->link_address, .incarnation = owner->incarnation}, server_.shards(),
+        [links = server_.weak_links(), dialing = dialing_, name = owner->name](DialedHome dialed) {
+            if (const auto exchange = links.lock(); exchange && dialed.stream) {
+                spdlog::info("linked to node {}: clients of this node are served there", name);
+                exchange->add(std::move(dialed.stream));
+            } else if (exchange && dialed.why != dialing->obstacle) {
+                spdlog::warn("no link to node {}: {}", name, dialed.why);
+            }
+            dialing->obstacle = std::move(dialed.why);
+            dialing->is_under_way = false;  // only now `look` finds the link
+        });
+}
+
+StandbyState EdgeServer::state() const {
+    return {.is_edge = true,
+            .is_linked = server_.links().is_linked(),
+            .connections = server_.admission().open()};
+}
+
+std::vector<std::string> EdgeServer::reload(const Config& config) {
+    return server_.reload(edge_config(config));
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/server.h"
+#include "server/settings/config.h"
+#include "server/start/standby_service.h"
+
+namespace pulsegate {
+
+class Membership;
+
+/// Serves clients as an edge while the node stands by: it keeps their connections, and forwards
+/// their packets to the node that owns the data. Used from the main thread only.
+class EdgeServer final : public StandbyService {
+public:
+    /// Binds every listener for clients. Throws ConfigError. `cluster` must outlive it.
+    EdgeServer(const Config& config, Membership& cluster);
+    ~EdgeServer() override;
+
+    void look() override;
+    StandbyState state() const override;
+    std::vector<std::string> reload(const Config& config) override;
+
+private:
+    struct Dialing {
+        std::atomic<bool> is_under_way = false;
+        std::string obstacle{};  ///< why there was no link the last time; of the link's thread
+    };
+
+    Membership& cluster_;
+    Server server_;
+    std::string home_{};  ///< incarnation of the last node that it has dialed
+    std::chrono::steady_clock::time_point next_dial_{};
+    std::shared_ptr<Dialing> dialing_ = std::make_shared<Dialing>();
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/http/standby_admin.h"
+#include "server/settings/config.h"
+
+namespace pulsegate {
+
+/// What a standby does for clients. Used from the main thread, unless a comment says otherwise.
+class StandbyService {
+public:
+    virtual ~StandbyService() = default;
+
+    /// Looks which node serves now. Called several times a second.
+    virtual void look() = 0;
+    /// Any thread may call it.
+    virtual StandbyState state() const = 0;
+    /// Applies the live settings. Returns the faults, and changes nothing if there are any.
+    virtual std::vector<std::string> reload(const Config& config) = 0;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,89 @@
+#include "server/transport/channels/channel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace pulsegate {
+
+Channel::~Channel() { peer_.forget(name_, end_); }
+
+ssize_t Channel::receive(void* buffer, std::size_t size) {
+    if (input_.empty()) {
+        if (has_ended_) return 0;
+        errno = EAGAIN;
+        return -1;
+    }
+    const std::size_t count = input_.copy(static_cast<char*>(buffer), size, read_);
+    read_ += count;
+    if (read_ == input_.size()) {
+        input_ = {};  // at rest it owns no buffer
+        read_ = 0;
+    }
+    taken_ += static_cast<std::uint32_t>(count);
+    if (taken_ >= report && !is_adrift_) peer_.tell_taken(name_, std::exchange(taken_, 0));
+    return static_cast<ssize_t>(count);
+}
+
+ssize_t Channel::send(std::string_view bytes) {
+    if (is_adrift_ || has_ended_) return static_cast<ssize_t>(bytes.size());
+    if (room_ == 0 || !peer_.may_send(name_)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    bytes = bytes.substr(0, room_);
+    room_ -= static_cast<std::uint32_t>(bytes.size());
+    peer_.send(name_, bytes);
+    has_sent_ = true;
+    tell_terms();
+    return static_cast<ssize_t>(bytes.size());
+}
+
+void Channel::send_last(std::string_view bytes) {
+    if (!bytes.empty() && !is_adrift_ && !has_ended_) peer_.send(name_, bytes);
+}
+
+void Channel::tell_accepted(Millis limit, std::uint32_t largest_packet) {
+    terms_ = {limit, largest_packet};
+    tell_terms();
+}
+
+/// From then on the edge may send something of its own, which must not come before the CONNACK.
+void Channel::tell_terms() {
+    if (!terms_ || !has_sent_ || is_adrift_) return;
+    peer_.tell_accepted(name_, terms_->limit, terms_->largest_packet);
+    terms_.reset();
+}
+
+void Channel::ask_silence() {
+    if (!is_adrift_ && !has_ended_) peer_.ask_silence(name_);
+}
+
+void Channel::tell(bool readable, bool writable) {
+    if (polled_)
+        polled_->on_ready({.readable = readable, .writable = writable, .more_behind = has_ended_});
+}
+
+void Channel::arrive(std::string_view bytes) {
+    input_.erase(0, std::exchange(read_, 0));
+    input_.append(bytes);
+    tell(true, false);
+}
+
+void Channel::widen(std::uint32_t bytes) {
+    room_ += std::min(bytes, window - room_);
+    tell(false, true);
+}
+
+void Channel::arrive_end(const Ending& ending) {
+    has_ended_ = true;
+    ending_ = ending;
+    tell(true, true);
+}
+
+void Channel::cast_adrift() {
+    is_adrift_ = true;
+    tell(false, true);
+}
+
+}  // namespace pulsegate

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/base/clock.h"
+#include "server/loop/poller.h"
+#include "server/session/terms/link.h"
+
+namespace pulsegate {
+
+/// Names a channel: the link to the edge, the edge's shard that has the client, and a number there.
+struct ChannelName {
+    std::uint64_t link = 0;
+    std::uint32_t number = 0;
+    std::uint16_t shard = 0;
+
+    bool operator==(const ChannelName&) const = default;
+};
+
+class Channel;
+
+/// Carries what channels have to say to their edges.
+class ChannelPeer {
+public:
+    virtual void send(const ChannelName& channel, std::string_view bytes) = 0;
+    /// May the channel send now? If not, its `go_on` is called later.
+    virtual bool may_send(const ChannelName& channel) = 0;
+    /// The channel has taken so many bytes of its input since the last call.
+    virtual void tell_taken(const ChannelName& channel, std::uint32_t bytes) = 0;
+    /// The client is logged in, with these terms; see Link.
+    virtual void tell_accepted(const ChannelName& channel, Millis limit,
+                               std::uint32_t largest_packet) = 0;
+    /// Asks the edge how long the client has been silent.
+    virtual void ask_silence(const ChannelName& channel) = 0;
+    /// The channel is destroyed. `cause` is why the connection ended.
+    virtual void forget(const ChannelName& channel, Cause cause) = 0;
+
+protected:
+    ~ChannelPeer() = default;
+};
+
+/// This node's end of a connection whose socket is on another node, the client's edge. It stands
+/// for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
+/// frames. Each direction has a window: a sender may have so many bytes under way that the other
+/// end has not taken.
+///
+/// It belongs to its connection, on the thread of the shard.
+class Channel {
+public:
+    static constexpr std::uint32_t window = 64 * 1024;
+    /// Bytes that are taken are reported when they are so many.
+    static constexpr std::uint32_t report = window / 4;
+
+    Channel(const ChannelName& name, ChannelPeer& peer) : name_(name), peer_(peer) {}
+    ~Channel();
+    Channel(const Channel&) = delete;
+    Channel& operator=(const Channel&) = delete;
+
+    const ChannelName& name() const { return name_; }
+
+    // For the connection:
+
+    /// Tells `polled` from now on when there is something to read, or room to write.
+    void watch(Polled& polled) { polled_ = &polled; }
+    /// As of a socket: the number of bytes, 0 at the end, or -1 and `errno`.
+    ssize_t receive(void* buffer, std::size_t size);
+    ssize_t send(std::string_view bytes);
+    /// Sends these bytes even if the window is full.
+    void send_last(std::string_view bytes);
+    /// The client is logged in. The edge hears it after the CONNACK.
+    void tell_accepted(Millis limit, std::uint32_t largest_packet);
+    void ask_silence();
+    /// The reason for the end, which the edge is told.
+    void end(Cause cause) { end_ = cause; }
+
+    /// Is the link to the edge gone? Then nothing arrives any more, and what is sent is lost.
+    bool is_adrift() const { return is_adrift_; }
+    bool has_ended() const { return has_ended_; }
+    /// Why the edge has ended it.
+    const Ending& ending() const { return ending_; }
+    /// The number of bytes that wait to be read.
+    std::size_t unread() const { return input_.size() - read_; }
+
+    // For frames of the link. Each may destroy the channel:
+
+    void arrive(std::string_view bytes);
+    void widen(std::uint32_t bytes);
+    /// The peer has room again.
+    void go_on() { tell(false, true); }
+    void arrive_end(const Ending& ending);
+    void cast_adrift();
+
+private:
+    struct Terms {
+        Millis limit;
+        std::uint32_t largest_packet;
+    };
+
+    void tell(bool readable, bool writable);
+    void tell_terms();
+
+    const ChannelName name_;
+    ChannelPeer& peer_;
+    Polled* polled_ = nullptr;
+    std::string input_;
+    std::size_t read_ = 0;  ///< bytes of `input_` that were received
+    Ending ending_{Cause::connection_lost, Reason::success, "the peer closed without DISCONNECT"};
+    std::uint32_t room_ = window;  ///< bytes that may still be sent
+    std::uint32_t taken_ = 0;      ///< not reported yet
+    Cause end_ = Cause::connection_lost;
+    std::optional<Terms> terms_{};  ///< of a client that is logged in, while they are not told
+    bool has_sent_ = false;
+    bool has_ended_ = false;
+    bool is_adrift_ = false;
+};
+
+}  // namespace pulsegate

@@ -1,0 +1,58 @@
+// Connections of clients whose socket is on one node, their edge, and whose session is on another.
+#include <algorithm>
+
+#include "server/transport/connections/connection.h"
+
+namespace pulsegate {
+
+// -- the node with the session --
+
+/// The edge watches the client's silence. True if the connection is not due.
+bool Connection::await_edge() {
+    if (!channel() || state_ != State::open) return false;
+    if (channel()->is_adrift()) {
+        end({Cause::node_lost, Reason::success,
+             "the node with its connection is gone, and it did not come back"});
+        return true;
+    }
+    channel()->ask_silence();
+    context_.wheel.schedule(*this, due_at(monotonic_now()));
+    return true;
+}
+
+void Connection::cast_adrift() {
+    if (!channel() || channel()->is_adrift() || !reads()) return;
+    const boost::intrusive_ptr alive(this);
+    channel()->cast_adrift();
+    if (state_ == State::login)
+        return end(
+            {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
+    if (state_ != State::open) return;
+    last_packet_ = monotonic_now();
+    context_.wheel.schedule(*this, due_at(last_packet_));
+}
+
+void Connection::hear_silence(Millis silence) {
+    last_packet_ = std::max(last_packet_, monotonic_now() - silence);
+}
+
+// -- the node with the socket --
+
+void Connection::go_on_forwarding(Millis limit, std::uint32_t largest_packet) {
+    if (!held()) return;
+    const boost::intrusive_ptr alive(this);
+    const Millis now = monotonic_now();
+    queued_ = false;
+    forwards_ = true;
+    set_limit(limit);
+    set_largest_packet(largest_packet);
+    open();
+    last_packet_ = now;
+    context_.wheel.schedule(*this, due_at(now));
+    consume({}, now);
+    end_websocket();
+    settle();
+    read_on();
+}
+
+}  // namespace pulsegate
