@@ -68,3 +68,18 @@ TEST_CASE("a node of a cluster needs to be told no more than its Redis") {
     CHECK(parsed({}).data == "data");
     CHECK_FALSE(parsed({"--data", "none"}).stores());
 }
+
+TEST_CASE("an edge forwards no packets that would hold up its link") {
+    const std::vector<std::string> arguments{"--cluster=redis://10.0.0.1", "--output-budget=64MiB"};
+    auto larger = arguments;
+    larger.emplace_back("--max-packet-size=16777217");
+    CHECK(parsed(larger).max_packet_size == 16'777'217);
+    larger.emplace_back("--cluster-edge");
+    CHECK_THROWS_WITH_AS(parsed(larger),
+                         "cluster-edge: an edge forwards packets of at most 16777216 bytes; lower "
+                         "max-packet-size (16777217)",
+                         ConfigError);
+    auto allowed = arguments;
+    allowed.insert(allowed.end(), {"--max-packet-size=16MiB", "--cluster-edge"});
+    CHECK(parsed(allowed).cluster.edge);
+}

@@ -84,6 +84,8 @@ struct Ear {
     std::vector<std::string> received{};
     int deliveries = 0;
     std::optional<std::string> why{};
+    bool is_full = false;
+    int looks = 0;  ///< whether it is full
 
     explicit Ear(std::shared_ptr<LinkSocket> socket, FrameStream::Limits limits = patient)
         : stream(FrameStream::open(std::move(socket), {"peer#1", "birth", false, 3}, limits)) {
@@ -98,6 +100,11 @@ struct Ear {
                            [this](const std::string& cause) {
                                CHECK_FALSE(why);
                                why = cause;
+                           },
+                       .is_full =
+                           [this] {
+                               ++looks;
+                               return is_full;
                            }});
     }
 };
@@ -159,6 +166,41 @@ TEST_CASE("frames travel in both directions, and say who the other node is") {
         CHECK(ends.near->received == std::vector<std::string>{"pong", "bell"});
         CHECK(ends.near->stream->waiting() == 0);
     });
+}
+
+TEST_CASE("while it is full, a stream reads nothing, and the other node is not called silent") {
+    asio::io_context io;
+    constexpr auto tick = std::chrono::milliseconds(1);
+    Told ends(io, {.tick = tick});
+    ends.ear.is_full = true;
+    ends.say(frame("waits"));
+    run_until(io, [&] { return ends.ear.looks == 50; });  // longer than 16 ticks
+    CHECK(ends.ear.received.empty());
+    CHECK_FALSE(ends.ear.why);
+    ends.ear.is_full = false;
+    run_until(io, [&] { return !ends.ear.received.empty(); });
+    CHECK(ends.ear.received == std::vector<std::string>{"waits"});
+}
+
+TEST_CASE("a stream that ends while it is full tells so") {
+    asio::io_context io;
+    Told ends(io);
+    ends.ear.is_full = true;
+    run_until(io, [&] { return ends.ear.looks == 2; });
+    ends.ear.stream->end("a test's reason");
+    run_until(io, [&] { return ends.ear.why.has_value(); });
+    CHECK(ends.ear.why == "a test's reason");
+}
+
+TEST_CASE("who sends frames hears how many bytes wait") {
+    asio::io_context io;
+    Both ends(io);
+    CHECK(ends.near->stream->send(frame("ping")) == 8);
+    CHECK(ends.near->stream->send("") == 8);
+    CHECK(ends.near->stream->send(frame("")) == 12);
+    run_until(io, [&] { return ends.near->stream->waiting() == 0; });
+    ends.near->stream->end("a test's reason");
+    CHECK(ends.near->stream->send(frame("ping")) == 0);
 }
 
 TEST_CASE("the frames of each thread arrive in order") {
@@ -272,20 +314,22 @@ TEST_CASE("a node that is silent for 16 ticks is gone, even if nobody has begun 
 }
 
 TEST_CASE("streams without frames to send keep each other alive") {
+    constexpr std::chrono::milliseconds tick(1);
     asio::io_context io;
     auto [one, other] = connected_pair(io);
-    Ear near(link_socket(std::move(one)), {.tick = std::chrono::milliseconds(20)});
-    Ear far(link_socket(std::move(other)), {.tick = std::chrono::milliseconds(20)});
+    Ear near(link_socket(std::move(one)), {.tick = tick});
+    Ear far(link_socket(std::move(other)), {.tick = tick});
     int ticks = 0;
     asio::steady_timer timer(io);
-    std::function<void()> count = [&] {
-        timer.expires_after(std::chrono::milliseconds(20));
+    const std::function<void()> count = [&] {
+        timer.expires_after(tick);
         timer.async_wait([&](boost::system::error_code) {
-            if (++ticks < 40) count();
+            ++ticks;
+            count();
         });
     };
     count();
-    run_until(io, [&] { return ticks == 40; });
+    run_until(io, [&] { return ticks == 64; });
     CHECK_FALSE(near.why);
     CHECK_FALSE(far.why);
     CHECK(near.deliveries == 0);
@@ -353,6 +397,7 @@ TEST_CASE("an io_context may be destroyed while a stream is busy and threads sen
         std::shared_ptr<FrameStream> left;
         const auto witness = std::make_shared<int>();
         std::atomic<bool> is_over{false};
+        std::atomic<int> sent{0};
         std::thread sender;
         {
             asio::io_context io;
@@ -361,7 +406,6 @@ TEST_CASE("an io_context may be destroyed while a stream is busy and threads sen
             left->begin({.received = [witness, left](std::string_view) {},
                          .ended = [](const std::string&) {}});
             ends.far->stream->send(frame(std::string(std::size_t{8} << 20, 'x')));
-            std::atomic<int> sent{0};
             sender = std::thread([&] {
                 for (; !is_over; ++sent) left->send(frame("from a thread"));
             });

@@ -1,0 +1,166 @@
+#include "server/transport/channels/channel.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace pulsegate;
+
+namespace {
+
+/// What a channel tells its edge.
+struct KeptPeer final : ChannelPeer {
+    void send(const ChannelName&, std::string_view bytes) override { sent += bytes; }
+    bool may_send(const ChannelName&) override { return has_room; }
+    void tell_taken(const ChannelName&, std::uint32_t bytes) override { taken += bytes; }
+    void tell_accepted(const ChannelName&, Millis limit, std::uint32_t largest) override {
+        accepted.push_back({limit, largest});
+        sent_before_accepted = sent.size();
+    }
+    void ask_silence(const ChannelName&) override { ++asked; }
+    void forget(const ChannelName&, Cause cause) override { forgotten.push_back(cause); }
+
+    std::string sent{};
+    bool has_room = true;
+    std::uint64_t taken = 0;
+    std::vector<std::pair<Millis, std::uint32_t>> accepted{};
+    std::size_t sent_before_accepted = 0;
+    int asked = 0;
+    std::vector<Cause> forgotten{};
+};
+
+struct KeptReadiness final : Polled {
+    void on_ready(Readiness ready) override { last = ready; }
+    Readiness last{};
+};
+
+std::string pattern(std::size_t size) {
+    std::string bytes(size, '\0');
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7 + i / 251);
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a channel gives its bytes in order, however they are cut") {
+    std::mt19937 random(3);
+    const std::string all = pattern(1 << 20);
+    KeptPeer peer;
+    Channel channel({.link = 1, .number = 2, .shard = 3}, peer);
+    std::string got;
+    std::size_t arrived = 0;
+    std::string room(100'000, '\0');
+    while (got.size() < all.size()) {
+        if (arrived < all.size() && random() % 2 == 0) {
+            const auto size = std::min<std::size_t>(random() % 50'000, all.size() - arrived);
+            channel.arrive(std::string_view(all).substr(arrived, size));
+            arrived += size;
+        }
+        const auto size = channel.receive(room.data(), 1 + random() % room.size());
+        if (size > 0) got.append(room, 0, static_cast<std::size_t>(size));
+        CHECK(channel.unread() == arrived - got.size());
+        if (size < 0) CHECK(errno == EAGAIN);
+        // Bytes are reported before the sender, which has a window, must wait for them.
+        CHECK(peer.taken <= got.size());
+        CHECK(got.size() - peer.taken < Channel::report);
+    }
+    CHECK(got == all);
+    channel.arrive_end({Cause::timeout, Reason::keep_alive_timeout, "silent"});
+    CHECK(channel.receive(room.data(), 1) == 0);
+    CHECK(channel.ending().cause == Cause::timeout);
+}
+
+TEST_CASE("an end comes after the bytes before it") {
+    KeptPeer peer;
+    Channel channel({}, peer);
+    char room[8];
+    channel.arrive("abc");
+    channel.arrive_end({Cause::connection_lost, Reason::success, ""});
+    CHECK(channel.receive(room, 2) == 2);
+    CHECK(channel.receive(room, 2) == 1);
+    CHECK(channel.receive(room, 2) == 0);
+}
+
+TEST_CASE("a channel sends no more than its window, whatever is reported as taken") {
+    std::mt19937 random(4);
+    KeptPeer peer;
+    Channel channel({}, peer);
+    const std::string all = pattern(1 << 20);
+    std::size_t sent = 0;
+    std::size_t taken = 0;
+    while (sent < all.size()) {
+        const auto size = channel.send(std::string_view(all).substr(sent));
+        if (size < 0) {
+            CHECK(errno == EAGAIN);
+            CHECK(sent - taken == Channel::window);
+            const auto more = static_cast<std::uint32_t>(1 + random() % (sent - taken));
+            taken += more;
+            channel.widen(more);
+        } else {
+            sent += static_cast<std::size_t>(size);
+        }
+        CHECK(sent - taken <= Channel::window);
+    }
+    CHECK(peer.sent == all);
+    channel.widen(UINT32_MAX);
+    CHECK(channel.send(pattern(2 * Channel::window)) == Channel::window);
+    CHECK(channel.send("x") == -1);
+    channel.send_last("bye");
+    CHECK(peer.sent.ends_with("bye"));
+}
+
+TEST_CASE("a channel whose link has no room sends when it has room again") {
+    KeptPeer peer;
+    KeptReadiness connection;
+    Channel channel({}, peer);
+    channel.watch(connection);
+    peer.has_room = false;
+    CHECK(channel.send("abc") == -1);
+    CHECK(errno == EAGAIN);
+    peer.has_room = true;
+    channel.go_on();
+    CHECK(connection.last.writable);
+    CHECK(channel.send("abc") == 3);
+}
+
+TEST_CASE("the edge hears that a client is logged in after its CONNACK") {
+    KeptPeer peer;
+    SUBCASE("when the CONNACK comes later") {
+        Channel channel({}, peer);
+        channel.tell_accepted(1500, 100);
+        CHECK(peer.accepted.empty());
+        channel.send("CONNACK");
+        CHECK(peer.accepted.size() == 1);
+        channel.send("more");
+    }
+    SUBCASE("when the CONNACK was sent before") {
+        Channel channel({}, peer);
+        channel.send("CONNACK");
+        CHECK(peer.accepted.empty());
+        channel.tell_accepted(1500, 100);
+        channel.send("more");
+    }
+    CHECK(peer.accepted == std::vector<std::pair<Millis, std::uint32_t>>{{1500, 100}});
+    CHECK(peer.sent_before_accepted == 7);
+}
+
+TEST_CASE("a channel without a link takes all that is sent, and tells nothing") {
+    KeptPeer peer;
+    {
+        Channel channel({}, peer);
+        channel.cast_adrift();
+        CHECK(channel.send(pattern(3 * Channel::window)) == 3 * Channel::window);
+        channel.send_last("bye");
+        channel.tell_accepted(1, 1);
+        channel.ask_silence();
+        channel.end(Cause::node_lost);
+    }
+    CHECK(peer.sent.empty());
+    CHECK(peer.accepted.empty());
+    CHECK(peer.asked == 0);
+    CHECK(peer.forgotten == std::vector{Cause::node_lost});
+}

@@ -1,0 +1,305 @@
+"""What clients of an edge notice when a node or the link between the nodes fails."""
+
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
+from edge_nodes import EdgeCase, await_link, last_cause, state
+from gateway import DISCONNECT, SANITIZED, Client, connect_packet, free_port, wait_until
+
+SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
+LIMIT = 4.5
+
+
+def observed(gateway, name):
+    """A client that hears of the presence of that user, and has heard that it is online."""
+    watcher = gateway.connect("watcher of " + name)
+    watcher.subscribe(f"presence/{name}")
+    assert json.loads(watcher.receive_publish()[1])["state"] == "online"
+    return watcher
+
+
+def first_offline(watcher):
+    """The first time that the user is offline. A takeover is no such time."""
+    while (event := json.loads(watcher.receive_publish()[1]))["state"] == "online":
+        pass
+    return event
+
+
+class LostEdgeTest(EdgeCase):
+    def test_a_client_of_a_killed_edge_is_offline_after_its_limit(self):
+        home, edge = self.nodes()
+        edge.connect("ann", keepalive=SHORT, will=("will", "gone"))
+        watcher = observed(home, "ann")
+        watcher.subscribe("will")
+        killed = time.monotonic()
+        edge.kill()
+        said = [watcher.receive_publish() for _ in range(2)]
+        self.assertGreater(time.monotonic() - killed, LIMIT - 0.1)
+        self.assertLess(time.monotonic() - killed, LIMIT + 20)
+        self.assertIn(("will", b"gone"), said)
+        event, = [json.loads(body) for topic, body in said if topic != "will"]
+        self.assertEqual((event["state"], event["cause"]), ("offline", "node_lost"))
+        self.assertEqual(last_cause(home, "ann"), "node_lost")
+        self.assertEqual(home.metric("pulsegate_connections"), 1)
+
+    def test_a_client_that_comes_back_from_a_killed_edge_was_never_offline(self):
+        home, edge = self.nodes()
+        second = self.edge(name="second")
+        for end in (edge.kill, second.stop):  # or a node that stops in order
+            at = edge if end == edge.kill else second
+            for name in ("ann", "bob"):
+                at.connect(name, version=5, keepalive=SHORT)
+            watchers = {name: observed(home, name) for name in ("ann", "bob")}
+            end()
+            for name, where in (("ann", home), ("bob", second if end == edge.kill else home)):
+                client = where.connect(name, version=5)
+                client.disconnect()  # that is the next thing that is heard
+                event = first_offline(watchers[name])
+                self.assertEqual((event["state"], event["cause"]), ("offline", "logout"))
+                watchers[name].disconnect()
+
+    def test_a_client_of_an_edge_that_stands_still_is_offline_after_its_limit(self):
+        home, edge = self.nodes()
+        ann = edge.connect("ann", version=5, keepalive=SHORT)
+        watcher = observed(home, "ann")
+        edge.process.send_signal(signal.SIGSTOP)
+        event = first_offline(watcher)
+        self.assertEqual((event["state"], event["cause"]), ("offline", "node_lost"))
+        edge.process.send_signal(signal.SIGCONT)
+        self.assertIsNotNone(ann.receive_until_closed())
+        wait_until(lambda: edge.log.count("linked to node home") == 2, what="another link")
+        wait_until(lambda: ask(edge.http_port, "/readyz")[0] == 200, what="the link")
+        with edge.connect("ann") as back:
+            self.assertEqual(json.loads(watcher.receive_publish()[1])["state"], "online")
+            back.ping()
+
+    def test_a_home_that_stands_still_for_some_seconds_is_not_noticed(self):
+        home, edge = self.nodes(lease=20)
+        ann = edge.connect("ann", keepalive=SHORT)
+        bob = edge.connect("bob", keepalive=SHORT)
+        bob.subscribe("to/bob", qos=1)
+        home.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(home.process.send_signal, signal.SIGCONT)
+        os.waitpid(home.pid, os.WUNTRACED)  # all of its threads stand still
+        ann.publish("to/bob", b"waits", qos=1)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            ann.ping()
+        home.process.send_signal(signal.SIGCONT)
+        self.assertEqual(bob.receive_publish(), ("to/bob", b"waits"))
+        self.assertEqual(ann.receive()[0], 0x40)
+
+
+class SilenceTest(EdgeCase):
+    def test_a_client_that_only_pings_stays_online(self):
+        home, edge = self.nodes()
+        ann = edge.connect("ann", keepalive=1)
+        watcher = observed(home, "ann")
+        silent = edge.connect("silent", keepalive=SHORT)  # its end shows that much time has passed
+        began = time.monotonic()
+        while not select.select([silent.socket], [], [], 0.1)[0]:
+            ann.ping()
+        self.assertGreater(time.monotonic() - began, LIMIT - 0.1)
+        self.assertLess(time.monotonic() - began, LIMIT + 5)
+        wait_until(lambda: state(home, "silent") == "offline")
+        self.assertEqual(last_cause(home, "silent"), "timeout")
+        self.assertEqual(state(home, "ann"), "online")
+        ann.send(DISCONNECT)
+        ann.close()
+        self.assertEqual(first_offline(watcher)["cause"], "logout")
+
+    def test_a_disconnect_right_before_the_close_is_a_logout(self):
+        home, edge = self.nodes("--ban-flaps", "0")
+        for number in range(50):
+            with Client(edge.port) as client:
+                client.send(connect_packet(f"c{number}", version=5) + DISCONNECT)
+                client.receive_until_closed()
+            with edge.connect(f"d{number}") as client:
+                client.send(DISCONNECT)
+        for number in range(50):
+            for name in "cd":
+                wait_until(lambda: state(home, f"{name}{number}") == "offline", what="offline")
+                self.assertEqual(last_cause(home, f"{name}{number}"), "logout")
+
+
+class LostHomeTest(EdgeCase):
+    def test_an_edge_takes_over_from_a_killed_home(self):
+        home, edge = self.nodes()
+        leave_a_session(edge, "bob", "chat/#")
+        ann = edge.connect("ann", version=5)
+        self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
+        home.kill()
+        answers = ann.receive_until_closed()
+        self.assertEqual([(first, body[0]) for first, body in answers], [(0xE0, 0x8B)])
+        edge.await_ready(LEASE + 20)
+        with returned(edge, "bob") as bob:
+            self.assertEqual(bob.receive_publish(), ("chat/a", b"one"))
+        self.assertEqual(ask(edge.http_port, "/readyz")[0], 200)
+
+    def test_clients_of_another_edge_go_on_after_a_takeover(self):
+        home, edge = self.nodes()
+        second = self.edge(name="second")
+        for each in (edge, second):
+            leave_a_session(each, f"kept{each.port}", "chat/#")
+        with edge.connect("ann", version=5) as ann:
+            self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
+        clients = [each.connect("c%d" % each.port, version=5) for each in (edge, second)]
+        home.kill()
+        for client in clients:
+            self.assertIn([first for first, _ in client.receive_until_closed()], ([], [0xE0]))
+        winner = wait_until(lambda: next((each for each in (edge, second) if " ready: " in each.log), None), LEASE + 20)
+        loser = second if winner is edge else edge
+        await_link(loser, "edge" if winner is edge else "second")
+        for each in (edge, second):
+            with returned(loser, f"kept{each.port}") as kept:
+                self.assertEqual(kept.receive_publish(), ("chat/a", b"one"))
+        loser.connect("c%d" % loser.port)
+        self.assertEqual(state(winner, "c%d" % loser.port), "online")
+
+    def test_a_home_that_stops_in_order_tells_the_clients_of_its_edges(self):
+        home, edge = self.nodes(lease=60)
+        leave_a_session(edge, "bob", "chat/#")
+        ann, old = edge.connect("ann", version=5), edge.connect("old")
+        home.stop()
+        self.assertEqual([(first, body[0]) for first, body in ann.receive_until_closed()], [(0xE0, 0x8B)])
+        self.assertEqual(old.receive_until_closed(), [])
+        edge.await_ready(20)
+        with returned(edge, "bob"):
+            pass
+
+    def test_a_login_without_a_link_is_refused(self):
+        home, edge = self.nodes(lease=60)
+        home.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: ask(edge.http_port, "/readyz")[0] == 503, what="no link")
+        with Client(edge.port) as new, Client(edge.port) as old:
+            new.send(connect_packet("new", version=5))
+            self.assertEqual(new.receive()[1][1], 0x88)
+            old.send(connect_packet("old"))
+            self.assertEqual(old.receive()[1][1], 3)
+        edge.wait_for_log("client 'new' of user 'new': login refused: this node stands by, and has no link")
+        home.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: ask(edge.http_port, "/readyz")[0] == 200, what="the link")
+        edge.connect("new", version=5)
+
+
+class Relay:
+    """Between the edge and the home's link port. It can cut all connections, or stop passing bytes."""
+
+    def __init__(self, target):
+        self.target = target
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.pairs = []
+        self.passes = threading.Event()
+        self.passes.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                guest, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                host = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                guest.close()
+                continue
+            self.pairs.append((guest, host))
+            for one, other in ((guest, host), (host, guest)):
+                threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
+
+    def pass_on(self, one, other):
+        try:
+            while data := one.recv(1 << 16):
+                self.passes.wait()
+                other.sendall(data)
+        except OSError:
+            pass
+        for each in (one, other):
+            with_shutdown(each)
+
+    def cut(self):
+        for pair in self.pairs:
+            for each in pair:
+                with_shutdown(each)
+        self.pairs.clear()
+
+
+def with_shutdown(stream):
+    try:
+        stream.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+class CutLinkTest(EdgeCase):
+    def setUp(self):
+        super().setUp()
+        link = free_port()
+        self.relay = Relay(link)
+        self.addCleanup(self.relay.listener.close)
+        self.addCleanup(self.relay.cut)
+        made = node(self.redis, "home", "--link-address", self.relay.address, "--ban-flaps", "0", lease=60)
+        made.command[made.command.index("--link-listen") + 1] = f"127.0.0.1:{link}"
+        self.gateway = self.enterContext(made)
+        self.edge_node = self.edge("--ban-flaps", "0", lease=60)
+
+    def linked(self, times):
+        wait_until(lambda: self.edge_node.log.count("linked to node home") >= times, what="the link")
+        wait_until(lambda: ask(self.edge_node.http_port, "/readyz")[0] == 200, what="the link")
+
+    def test_a_link_that_is_cut_again_and_again_shows_nobody_offline(self):
+        ann = self.edge_node.connect("ann", version=5)
+        watcher = observed(self.gateway, "ann")
+        for times in range(3 if SANITIZED else 10):
+            self.relay.cut()
+            answers = ann.receive_until_closed()
+            self.assertEqual([(first, body[0]) for first, body in answers], [(0xE0, 0x8B)])
+            self.linked(times + 2)
+            ann = self.edge_node.connect("ann", version=5)
+        ann.disconnect()
+        self.assertEqual(first_offline(watcher)["cause"], "logout")
+        wait_until(lambda: self.gateway.metric("pulsegate_connections") == 1, what="no client but the watcher")
+
+    def test_a_link_that_passes_nothing_is_replaced(self):
+        ann = self.edge_node.connect("ann", version=5, keepalive=60)
+        watcher = observed(self.gateway, "ann")
+        self.relay.passes.clear()
+        ann.ping()
+        wait_until(lambda: ask(self.edge_node.http_port, "/readyz")[0] == 503, what="no link")
+        self.relay.passes.set()
+        self.linked(2)
+        self.assertEqual([first for first, _ in ann.receive_until_closed()], [0xE0])
+        self.edge_node.connect("ann").disconnect()
+        self.assertEqual(first_offline(watcher)["cause"], "logout")
+
+    def test_strangers_at_the_link_s_port_harm_nobody(self):
+        ann = self.edge_node.connect("ann", version=5)
+        port = self.relay.target
+        hello = Client(port).socket.recv(1000)
+        birth = hello.split()[3] if len(hello.split()) > 3 else b"x"
+        for sent in (b"", b"\n", os.urandom(5000), b"GET / HTTP/1.1\r\n\r\n", b"pulsegate-edge 1 x#1 no 2\n", b"x" * 100_000,
+                     b"pulsegate-edge 1 x#1 " + birth + b" 99999999999\n", b"pulsegate-edge 1 x#1 " + birth + b" 0\n"):
+            with Client(port) as guest:
+                try:
+                    guest.send(sent)
+                    guest.socket.shutdown(socket.SHUT_WR)
+                    while guest.socket.recv(1000):
+                        pass
+                except ConnectionError:
+                    pass
+        ann.publish("a", b"", qos=1)
+        self.assertEqual(ann.receive()[0], 0x40)
+        self.assertEqual(self.edge_node.log.count("linked to node home"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
