@@ -41,6 +41,16 @@ TEST_CASE_FIXTURE(JudgedRun, "questions for presence fail if none of them is ans
     CHECK(outcome("presence_http_answers") == Outcome::failed);
 }
 
+TEST_CASE_FIXTURE(JudgedRun, "servers that pass on no message are told to be no cluster") {
+    record.totals = {};
+    CHECK(outcome("crossed") == Outcome::skipped);
+    record.totals.add(Count::messages_lost_crossing, 3);
+    CHECK(check("crossed").detail ==
+          "3 lost of 3; the servers do not seem to be nodes of one cluster");
+    record.totals.add(Count::messages_crossed, 7);
+    CHECK(check("crossed").detail == "3 lost of 10");
+}
+
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
     CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
@@ -55,6 +65,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::pings_late).only_fails("pings_late"));
     CHECK(with(Count::pings_unanswered).only_fails("pings_unanswered"));
     CHECK(with(Count::messages_lost).only_fails("lost"));
+    CHECK(with(Count::messages_lost_crossing).only_fails("crossed"));
     CHECK(with(Count::messages_repeated).only_fails("repeated"));
     CHECK(with(Count::messages_repeated_qos2).only_fails("repeated_qos2"));
     CHECK(with(Count::messages_reordered).only_fails("reordered"));
@@ -331,7 +342,7 @@ TEST_CASE("what does not occur in a scenario is skipped, and says why") {
     run.record.marks.erase(run.record.marks.begin() + 1, run.record.marks.begin() + 3);
     for (const char* name :
          {"session_lost", "expiry_early", "expiry_late", "expiry_never", "pings_late", "lost",
-          "repeated", "repeated_qos2", "reordered", "acknowledged", "presence_ghosts",
+          "crossed", "repeated", "repeated_qos2", "reordered", "acknowledged", "presence_ghosts",
           "presence_detection", "latency", "storm_back", "storm_latency", "delay"}) {
         CAPTURE(name);
         CHECK(run.outcome(name) == Outcome::skipped);

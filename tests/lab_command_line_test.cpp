@@ -83,6 +83,12 @@ TEST_CASE("several servers are named in one option or in several") {
     CHECK(run_command({"--connect", "mqtt://a", "chat"}).request.text.name == "chat");
 }
 
+TEST_CASE("a cluster has several servers") {
+    CHECK(run_command({"--connect", "mqtt://a,mqtt://b", "--cluster"}).request.target.cluster);
+    CHECK(complaint_about({"--connect", "mqtt://a", "--cluster"}) ==
+          "--cluster: there is only one server; name all nodes with --connect URL,URL");
+}
+
 TEST_CASE("hostile clients are mixed into any scenario") {
     const auto scenario = scenario_for({"--hostile", "garbage=10", "--hostile", "duel=5"});
     REQUIRE(scenario.groups.size() == 3);

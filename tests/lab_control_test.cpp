@@ -236,6 +236,7 @@ TEST_CASE("a plan reaches a worker as it was made") {
     order.overrides = {"clients=20", "a.keepalive=7s"};
     order.scale = 2;
     order.target.servers = {parse_server("mqtt://127.0.0.1:1"), parse_server("ws://[::1]:2/x")};
+    order.target.cluster = true;
     order.target.identity.user = "u{n}";
     order.target.insecure = true;
     order.target.http = "http://[::1]:3";
@@ -249,6 +250,7 @@ TEST_CASE("a plan reaches a worker as it was made") {
     CHECK(assignment.scenario.clients() == 40);
     CHECK(assignment.scenario.groups[0].keepalive == 7s);
     CHECK(assignment.target.servers[1].path == "/x");
+    CHECK(assignment.target.cluster);
     CHECK(assignment.target.identity.user == "u{n}");
     CHECK(assignment.target.insecure);
     CHECK(assignment.target.http == "http://[::1]:3");

@@ -19,6 +19,7 @@ json::object target_json(const Target& target) {
     json::array servers;
     for (const auto& server : target.servers) servers.emplace_back(url_of(server));
     return {{"servers", std::move(servers)},
+            {"cluster", target.cluster},
             {"users_file", target.identity.users_file},
             {"user", target.identity.user},
             {"password", target.identity.password},
@@ -40,6 +41,7 @@ Target target_from(const json::object& from) {
     for (const auto& url : from.at("servers").as_array())
         target.servers.push_back(parse_server(url.as_string()));
     if (target.servers.empty()) throw std::runtime_error("a plan without a server");
+    target.cluster = from.at("cluster").as_bool();
     target.identity.users_file = text("users_file");
     target.identity.user = text("user");
     target.identity.password = text("password");

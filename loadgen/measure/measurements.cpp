@@ -36,6 +36,8 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"messages_expected", "", "deliveries that must happen"},
     {"messages_received", "", "deliveries that happened, each counted once"},
     {"messages_lost", "", "deliveries that never happened"},
+    {"messages_crossed", "", "deliveries from a client of one node to a client of another"},
+    {"messages_lost_crossing", "", "the same, but they never happened"},
     {"messages_repeated", "", "QoS 1 messages delivered again"},
     {"messages_repeated_qos2", "", "QoS 0 and 2 messages delivered more than once"},
     {"messages_reordered", "", "messages behind a later one of their sender"},

@@ -37,6 +37,8 @@ enum class Count : std::uint8_t {
     messages_expected,  ///< deliveries that must happen; this is known at the end
     messages_received,  ///< deliveries, each counted once
     messages_lost,
+    messages_crossed,        ///< received, from a client of another node of the cluster
+    messages_lost_crossing,  ///< lost, likewise
     messages_repeated,       ///< QoS 1, without DUP or within a connection that never broke
     messages_repeated_qos2,  ///< QoS 2 or QoS 0: never allowed
     messages_reordered,      ///< after a later message of the same sender, receiver and QoS

@@ -39,6 +39,19 @@ CheckResult check_lost(const Evidence& seen) {
     return check;
 }
 
+CheckResult check_crossed(const Evidence& seen) {
+    const char* promise = "messages between clients of different nodes arrived";
+    const auto arrived = seen[Count::messages_crossed];
+    const auto lost = seen[Count::messages_lost_crossing];
+    if (arrived + lost == 0)
+        return skipped("crossed", promise, "no messages were sent from one node to another");
+    auto check =
+        none_of("crossed", promise, lost,
+                fmt::format("{} lost of {}", show_count(lost), show_count(arrived + lost)));
+    if (arrived == 0) check.detail += "; the servers do not seem to be nodes of one cluster";
+    return check;
+}
+
 CheckResult check_repeated(const Evidence& seen) {
     const char* promise = "no QoS 1 message came again without need";
     if (!sends_at(seen.scenario, 1))
@@ -67,6 +80,7 @@ CheckResult check_acknowledged(const Evidence& seen) {
 
 std::vector<CheckResult> message_checks(const Evidence& seen) {
     return {check_lost(seen),
+            check_crossed(seen),
             check_repeated(seen),
             message_fault(seen, "repeated_qos2", "no message of QoS 0 or 2 came twice",
                           Count::messages_repeated_qos2, "repeated"),

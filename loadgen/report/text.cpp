@@ -74,6 +74,10 @@ private:
                              count(Count::messages_received), count(Count::messages_lost),
                              show_count(totals_[Count::messages_repeated] +
                                         totals_[Count::messages_repeated_qos2])));
+        if (totals_[Count::messages_crossed] + totals_[Count::messages_lost_crossing] > 0)
+            out_.row("between nodes",
+                     fmt::format("{} received, {} lost", count(Count::messages_crossed),
+                                 count(Count::messages_lost_crossing)));
     }
 
     void pings() {

@@ -27,6 +27,7 @@ std::string url_of(const ServerAddress& server);
 /// files on its own machine.
 struct Target {
     std::vector<ServerAddress> servers;  ///< clients are spread over those of their transport
+    bool cluster = false;  ///< the servers are nodes of one cluster; otherwise they are separate
 
     IdentitySettings identity;
 

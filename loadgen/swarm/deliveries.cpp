@@ -56,6 +56,8 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
             [[fallthrough]];
         case ReceivedFlow::Arrival::first:
             second.add(Count::messages_received);
+            if (state_.crosses_nodes(message->sender, client.number()))
+                second.add(Count::messages_crossed);
             second.add(planned < client.online_since ? Timing::message_return : Timing::message,
                        std::max(now - planned, Duration::zero()));
             return;
@@ -148,6 +150,8 @@ void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
     Measurements& sum = state_.at(now);
     sum.add(Count::messages_expected, outcome.received + outcome.lost);
     sum.add(Count::messages_lost, outcome.lost);
+    if (state_.crosses_nodes(total.sender, receiver.number()))
+        sum.add(Count::messages_lost_crossing, outcome.lost);
     sum.add(Count::messages_in_doubt, outcome.in_doubt);
     sum.add(Count::messages_missed_away, outcome.missed_away);
     sum.add(Count::messages_missed_closed, outcome.missed_closed);

@@ -13,8 +13,8 @@ namespace pulsegate::load {
 /// each worker knows them for all clients without communication.
 class Roster {
 public:
-    /// With several `servers`, client n uses server n modulo their number. The servers count as
-    /// separate: clients only communicate with clients of their own server.
+    /// `servers`: how many separate servers there are; the nodes of a cluster count as one. Client
+    /// n uses server n modulo their number, and only communicates with clients of its own server.
     Roster(const Scenario& scenario, std::uint64_t seed, std::uint32_t servers = 1);
 
     const Scenario& scenario() const { return scenario_; }

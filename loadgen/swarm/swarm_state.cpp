@@ -14,10 +14,24 @@ constexpr std::string_view room_level = "room/";
 
 /// With several transports there may be several servers of one and one of the other.
 std::uint32_t separate_servers(const Assignment& assignment) {
+    if (assignment.target.cluster) return 1;
     const auto& servers = assignment.target.servers;
     for (const ServerAddress& server : servers)
         if (server.transport != servers.front().transport) return 1;
     return static_cast<std::uint32_t>(std::max<std::size_t>(1, servers.size()));
+}
+
+/// For each group the nodes that its clients use in turn, if the servers are a cluster.
+std::vector<std::vector<std::size_t>> nodes_of_groups(const Assignment& assignment) {
+    std::vector<std::vector<std::size_t>> nodes;
+    if (!assignment.target.cluster) return nodes;
+    const auto& servers = assignment.target.servers;
+    for (const Group& group : assignment.scenario.groups) {
+        auto& used = nodes.emplace_back();
+        for (std::size_t at = 0; at < servers.size(); ++at)
+            if (servers[at].transport == group.transport) used.push_back(at);
+    }
+    return nodes;
 }
 
 }  // namespace
@@ -29,7 +43,17 @@ SwarmState::SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its
       loop(the_loop),
       host(the_loop, owner),
       random(mix(assignment.seed, assignment.worker)),
-      topics_(fmt::format("loadgen/{:x}/", assignment.run)) {}
+      topics_(fmt::format("loadgen/{:x}/", assignment.run)),
+      nodes_(nodes_of_groups(assignment)) {}
+
+bool SwarmState::crosses_nodes(std::uint32_t sender, std::uint32_t receiver) const {
+    if (nodes_.empty()) return false;
+    const auto node = [this](std::uint32_t client) {
+        const auto& used = nodes_[roster.group_index(client)];
+        return used[client % used.size()];
+    };
+    return node(sender) != node(receiver);
+}
 
 void SwarmState::enter(SwarmClient& client, State state) {
     const auto index = [](State of) { return static_cast<std::size_t>(of); };

@@ -34,6 +34,8 @@ public:
     SwarmClient& client(std::uint32_t number) { return clients[number / assignment.workers]; }
     SwarmClient& client(const MqttClient& mqtt) { return client(mqtt.number); }
     const Group& group(const SwarmClient& client) const { return scenario().groups[client.group]; }
+    /// Do messages between these clients go from one node of a cluster to another one?
+    bool crosses_nodes(std::uint32_t sender, std::uint32_t receiver) const;
     void enter(SwarmClient& client, State state);
     std::uint32_t count(State state) const { return counts_[static_cast<std::size_t>(state)]; }
 
@@ -90,7 +92,8 @@ public:
     std::vector<std::pair<double, std::string>> marks;
 
 private:
-    const std::string topics_;  ///< the beginning of the run's topics
+    const std::string topics_;                           ///< the beginning of the run's topics
+    const std::vector<std::vector<std::size_t>> nodes_;  ///< by group; empty without a cluster
     std::array<std::uint32_t, static_cast<std::size_t>(State::count_)> counts_{};
 };
 

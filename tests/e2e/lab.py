@@ -39,7 +39,8 @@ def broken(record):
 def facts_against(record):
     counts = record["totals"]["counts"]
     names = {"false_offline": "false_offline", "expiry_early": "closed_early", "expiry_late": "closed_late",
-             "expiry_never": "never_closed", "lost": "messages_lost", "repeated": "messages_repeated",
+             "expiry_never": "never_closed", "lost": "messages_lost", "crossed": "messages_lost_crossing",
+             "repeated": "messages_repeated",
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
              "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
              "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged"}

@@ -45,6 +45,7 @@ struct JudgedRun {
         for (const auto& stretch : record.series) totals.merge(stretch.measured);
         totals.add(Count::entered, 100);
         totals.add(Count::messages_expected, totals[Count::messages_sent]);
+        totals.add(Count::messages_crossed, 100);
         totals.add(Count::silent, 10);
         totals.add(Count::closed_in_time, 10);
         totals.add(Count::vanished, 5);
