@@ -33,7 +33,7 @@ BrokerProcess::BrokerProcess(std::vector<std::string> command, std::string log)
 
 BrokerProcess::~BrokerProcess() {
     kill();
-    kill_group(standby_);
+    kill_standby();
 }
 
 void BrokerProcess::start() {
@@ -75,14 +75,16 @@ void BrokerProcess::become_broker(const std::vector<std::string>& command, pid_t
 
 void BrokerProcess::kill() { kill_group(std::exchange(group_, 0)); }
 
+void BrokerProcess::kill_standby() { kill_group(std::exchange(standby_, 0)); }
+
 void BrokerProcess::terminate() {
     if (group_ != 0) ::kill(-group_, SIGTERM);
 }
 
-std::optional<std::string> BrokerProcess::ended() {
+std::optional<std::string> BrokerProcess::end_of(pid_t& group) {
     int status = 0;
-    if (group_ == 0 || ::waitpid(group_, &status, WNOHANG) != group_) return std::nullopt;
-    kill();
+    if (group == 0 || ::waitpid(group, &status, WNOHANG) != group) return std::nullopt;
+    kill_group(std::exchange(group, 0));
     if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
     return fmt::format("exit status {}", WEXITSTATUS(status));
 }

@@ -23,19 +23,24 @@ public:
     /// std::system_error if no more processes are possible.
     void start();
 
+    bool has_standby() const { return standby_ != 0; }
+
     /// Starts another broker on standby, with this command.
     void stand_by(const std::vector<std::string>& command);
 
     /// SIGKILL to the whole group; returns when it is gone.
     void kill();
+    void kill_standby();
 
     /// SIGTERM to the group; `ended` reports its end.
     void terminate();
 
     /// How it ended by itself ("exit status 1"), if it did. Then the rest of the group is killed.
-    std::optional<std::string> ended();
+    std::optional<std::string> ended() { return end_of(group_); }
+    std::optional<std::string> standby_ended() { return end_of(standby_); }
 
 private:
+    static std::optional<std::string> end_of(pid_t& group);
     pid_t spawn(const std::vector<std::string>& command);
     [[noreturn]] void become_broker(const std::vector<std::string>& command, pid_t parent);
 

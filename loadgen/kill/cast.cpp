@@ -94,6 +94,10 @@ void Cast::broker_ended(BrokerEnd how, Time now) {
     for (auto& each : will_clients_) each->broker_ended(how, now);
 }
 
+void Cast::edge_killed(std::uint16_t place, Time now) {
+    for (auto& each : will_clients_) each->edge_killed(place, now);
+}
+
 void Cast::broker_serves(const BrokerStart& start, Time now) {
     for (auto& each : will_clients_) each->broker_serves(start, now);
 }

@@ -36,6 +36,8 @@ public:
 
     void tick(Time now);
     void broker_ended(BrokerEnd how, Time now);
+    /// The edge at this place was killed. Its clients have their limit of silence to come back.
+    void edge_killed(std::uint16_t place, Time now);
     void broker_serves(const BrokerStart& start, Time now);
 
 private:

@@ -43,14 +43,18 @@ void Client::connect(Time now) {
     stage_ = Stage::connecting;
     give_up_at_ = now + login_patience;
     received_.clear();
-    socket_.async_connect(scene_.options.broker, [this, generation = generation_](auto error) {
-        if (generation != generation_) return;
-        if (error) return end_connection(Ending::close);
-        boost::system::error_code ignored;
-        socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-        log_in();
-        read();
-    });
+    const auto places = scene_.options.places();
+    const auto place = places > 1 ? scene_.dice.below(places) : std::uint16_t{};
+    socket_.async_connect(scene_.options.broker_at(place),
+                          [this, place, generation = generation_](auto error) {
+                              if (generation != generation_) return;
+                              if (error) return end_connection(Ending::close);
+                              scene_.place_of[id_] = place;
+                              boost::system::error_code ignored;
+                              socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+                              log_in();
+                              read();
+                          });
 }
 
 void Client::log_in() {

@@ -70,6 +70,11 @@ void CommandLine::bind() {
                                     "in this Redis; one stands by,\n"
                                     "and takes over when the other one is killed or stopped");
     cluster->excludes(data);
+    auto* edges = app_.add_flag("--edges", options.edges,
+                                "with --cluster: the gateway on standby serves clients as an edge, "
+                                "on the\n"
+                                "next ports; clients connect to either, and either is killed")
+                      ->needs(cluster);
     app_.add_option("--host", host_, "where the broker listens: a loopback address");
     app_.add_option("--port", port_, "the port that it listens on")
         ->check(CLI::Range(1, 65535).description(""));
@@ -107,7 +112,7 @@ void CommandLine::bind() {
                                     "command that starts another broker; write it after --");
     command->excludes(gateway)->excludes(data)->excludes(cluster);
     for (auto* option : app_.get_options()) option->type_name("")->capture_default_str();
-    for (auto* option : {http, gateway, without, seed, command}) option->default_str("");
+    for (auto* option : {http, gateway, without, seed, command, edges}) option->default_str("");
 }
 
 Options CommandLine::options() {
@@ -120,6 +125,10 @@ Options CommandLine::options() {
     const auto http_port = http_.value_or(starts_gateway ? gateway_http_port : 0);
     options_.broker = {address, port_};
     options_.http = {address, http_port};
+    if (options_.edges && http_port == 0)
+        throw std::runtime_error(
+            "--edges: name the port of the HTTP API with --http PORT; it says "
+            "which node owns the data");
     options_.v3_1_1 = version_ != "5";
     options_.v5_0 = version_ != "3.1.1";
     for (const auto& text : without_) {

@@ -31,7 +31,7 @@ json::object read_object(const std::string& body) {
 }  // namespace
 
 void FeedReader::begin() {
-    const auto answer = ask(scene_.options.http, changes);
+    const auto answer = ask(scene_.http, changes);
     cursor_ = text_of(read_object(answer.body), "cursor");
     if (cursor_.empty())
         fmt::print(stderr, "kill: no presence feed is read: {} was answered with status {}\n",
@@ -53,8 +53,7 @@ void FeedReader::read(Time now) {
 
 /// Says whether there is more.
 bool FeedReader::read_page(Time now) {
-    const auto answer =
-        ask(scene_.options.http, fmt::format("{}?after={}&limit=1000", changes, cursor_));
+    const auto answer = ask(scene_.http, fmt::format("{}?after={}&limit=1000", changes, cursor_));
     if (answer.status == 0) return false;  // it stands still
     const auto page = read_object(answer.body);
     const auto* list = page.if_contains("changes");

@@ -34,11 +34,12 @@ DataFolder::~DataFolder() {
 }
 
 std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
-                                        unsigned node) {
+                                        unsigned node, std::uint16_t place) {
     if (!options.command.empty()) return options.command;
-    std::vector<std::string> command{options.gateway, "--listen", url("mqtt://", options.broker)};
+    std::vector<std::string> command{options.gateway, "--listen",
+                                     url("mqtt://", options.broker_at(place))};
     if (options.http.port() != 0)
-        command.insert(command.end(), {"--listen", url("http://", options.http)});
+        command.insert(command.end(), {"--listen", url("http://", options.http_at(place))});
     if (options.cluster.empty()) {
         command.insert(command.end(), {"--data", data.path()});
         return command;
@@ -48,6 +49,7 @@ std::vector<std::string> broker_command(const Options& options, const DataFolder
         fmt::format("127.77.{}.{}:{}", node / 250, 1 + node % 250, options.broker.port());
     command.insert(command.end(), {"--cluster", options.cluster, "--node-name",
                                    fmt::format("node-{}", node), "--link-listen", link});
+    if (options.edges) command.emplace_back("--cluster-edge");
     return command;
 }
 

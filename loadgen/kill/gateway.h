@@ -25,8 +25,8 @@ private:
 };
 
 /// The requested command, or the gateway's command with the addresses that the clients use. In a
-/// cluster, each node has its own number.
+/// cluster, each node has its own number, and with edges its own place.
 std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
-                                        unsigned node = 1);
+                                        unsigned node = 1, std::uint16_t place = 0);
 
 }  // namespace pulsegate::kill

@@ -7,9 +7,11 @@
 #include <csignal>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "loadgen/kill/http.h"
 #include "loadgen/kill/rooms.h"
 
 namespace pulsegate::kill {
@@ -30,6 +32,7 @@ constexpr auto quiet_at_the_end = 1s;
 constexpr auto quiet_before_loss = 4s;  // without arrivals: nothing more will come
 constexpr auto stop_patience = 30s;
 constexpr auto judge_presence_every = 250ms;
+constexpr auto question_every = 50ms;
 constexpr std::uint16_t kills_while_starting = 10;  // one of so many
 constexpr std::uint16_t lulls = 3;                  // likewise
 constexpr auto lull = 1s;
@@ -70,6 +73,9 @@ Results KillRun::run() {
             fmt::format("port {} is in use: name a free one with --port, and "
                         "have the broker listen there",
                         options_.broker.port()));
+    if (options_.edges && accepts_connections(options_.broker_at(1)))
+        throw std::runtime_error(fmt::format("port {} is in use: --edges needs it as well",
+                                             options_.broker_at(1).port()));
     start_broker(first_start_patience);
     set_up();
     end_at_random_moments();
@@ -85,7 +91,7 @@ void KillRun::start_broker(Duration patience) {
     const Time started = load::Clock::now();
     start_process();
     const Time deadline = load::Clock::now() + patience;
-    while (!accepts_connections(options_.broker)) {
+    while (!serves(load::Clock::now())) {
         if (const auto how = broker_.ended())
             throw std::runtime_error(
                 fmt::format("after {} ends the broker ended with {} before port {} was open; "
@@ -100,9 +106,19 @@ void KillRun::start_broker(Duration patience) {
     }
     have_standby();
     serving_ = true;
+    scene_.http = options_.http_at(place_);
     const Time now = load::Clock::now();
     scene_.presence.broker_serves(started, now);
     cast_.broker_serves({last_step_, started}, now);
+}
+
+/// An edge has its ports open before it owns the data.
+bool KillRun::serves(Time now) {
+    if (!accepts_connections(options_.broker_at(place_))) return false;
+    if (!options_.edges) return true;
+    if (now < next_question_) return false;
+    next_question_ = now + question_every;
+    return ask(options_.http_at(place_), "/api/v1/presence/changes").status == 200;
 }
 
 /// Who stands by has read its clock already.
@@ -112,6 +128,7 @@ void KillRun::start_process() {
     if (last_step_ > Duration()) ++results_.steps_forward;
     if (last_step_ < Duration()) ++results_.steps_back;
     scene_.book.step_clock(last_step_, load::Clock::now());
+    place_ = static_cast<std::uint16_t>(options_.edges && broker_.has_standby() ? 1 - place_ : 0);
     broker_.start();
 }
 
@@ -119,7 +136,8 @@ void KillRun::start_process() {
 void KillRun::have_standby() {
     if (options_.cluster.empty() || standby_ahead_) return;
     step_clock(ends() + 1);
-    broker_.stand_by(broker_command(options_, data_, ++nodes_));
+    const auto place = static_cast<std::uint16_t>(options_.edges ? 1 - place_ : 0);
+    broker_.stand_by(broker_command(options_, data_, ++nodes_, place));
     standby_ahead_ = clock_.ahead();
 }
 
@@ -128,6 +146,26 @@ bool KillRun::accepts_connections(const asio::ip::tcp::endpoint& server) {
     boost::system::error_code error;
     probe.connect(server, error);
     return !error;
+}
+
+/// Its clients lose their connections, and the broker serves on.
+void KillRun::kill_edge() {
+    const auto place = static_cast<std::uint16_t>(1 - place_);
+    broker_.kill_standby();
+    const Time now = load::Clock::now();
+    results_.kills.push_back(now);
+    ++results_.edge_kills;
+    std::set<std::string> users;
+    for (const auto& [user, last] : scene_.place_of)
+        if (last == place) users.insert(user);
+    scene_.presence.edge_killed(users, now);
+    cast_.edge_killed(place, now);
+    standby_ahead_.reset();
+    have_standby();
+}
+
+bool KillRun::kills_edge_next() {
+    return options_.edges && !stop_comes_next() && scene_.dice.below(2) == 0;
 }
 
 void KillRun::kill_broker() {
@@ -216,6 +254,7 @@ void KillRun::end_at(Time moment) {
 }
 
 void KillRun::end_and_start() {
+    if (kills_edge_next()) return kill_edge();
     if (stop_comes_next()) {
         stop_broker();
     } else {
@@ -308,6 +347,12 @@ void KillRun::tick(Time now) {
 /// A broker that ends by itself is started again, like one that is killed.
 void KillRun::watch_broker() {
     if (!serving_) return;
+    if (const auto how = broker_.standby_ended()) {
+        fmt::print(stderr, "kill: the broker on standby ended by itself: {}\n", *how);
+        results_.ends.push_back(*how);
+        standby_ahead_.reset();
+        have_standby();
+    }
     const auto how = broker_.ended();
     if (!how) return;
     fmt::print(stderr, "kill: the broker ended by itself: {}\n", *how);

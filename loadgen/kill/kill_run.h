@@ -32,6 +32,9 @@ private:
     void start_broker(Duration patience);
     void start_process();
     void have_standby();
+    bool serves(Time now);
+    void kill_edge();
+    bool kills_edge_next();
     void kill_broker();
     void stop_broker();
     void broker_ends(BrokerEnd how);
@@ -64,7 +67,8 @@ private:
     bool interrupted_ = false;
     Scene scene_;
     const DataFolder data_;
-    unsigned nodes_ = 1;  ///< started so far, if they are a cluster
+    unsigned nodes_ = 1;       ///< started so far, if they are a cluster
+    std::uint16_t place_ = 0;  ///< of the broker; an edge has the other one
     BrokerProcess broker_;
     BrokerClock clock_;
     Duration ahead_{};                         ///< how far the broker's clock is ahead
@@ -78,6 +82,7 @@ private:
     Time next_tick_{};
     Time next_line_{};
     Time next_judgement_{};
+    Time next_question_{};  ///< which node owns the data
     Results results_;
 };
 

@@ -31,7 +31,22 @@ struct Options {
     std::string gateway;  ///< program to start if there is no command
     std::string data;     ///< its data folder; empty: a temporary one
     std::string cluster;  ///< the Redis of two gateways, one of which stands by; empty: one alone
+    bool edges = false;   ///< the gateway that stands by serves clients as well, as an edge
     std::vector<std::string> command;  ///< starts another broker
+
+    /// Nodes with ports of their own, at which clients connect.
+    std::uint16_t places() const { return edges ? 2 : 1; }
+    boost::asio::ip::tcp::endpoint broker_at(std::uint16_t place) const {
+        return at(broker, place);
+    }
+    boost::asio::ip::tcp::endpoint http_at(std::uint16_t place) const { return at(http, place); }
+
+private:
+    static boost::asio::ip::tcp::endpoint at(boost::asio::ip::tcp::endpoint first,
+                                             std::uint16_t place) {
+        if (first.port() != 0) first.port(static_cast<std::uint16_t>(first.port() + place));
+        return first;
+    }
 };
 
 }  // namespace pulsegate::kill

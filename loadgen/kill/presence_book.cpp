@@ -36,7 +36,7 @@ void PresenceBook::change(const std::string& name, std::optional<bool> online, T
 }
 
 bool PresenceBook::is_early_enough(const User& user, Time now) const {
-    return is_down_ || now + clear_of_limit < started_ + user.limit;
+    return is_down_ || now + clear_of_limit < user.started + user.limit;
 }
 
 void PresenceBook::broker_killed(Time now) {
@@ -69,8 +69,19 @@ void PresenceBook::broker_stopped() {
 
 void PresenceBook::broker_serves(Time started, Time now) {
     is_down_ = false;
-    started_ = started;
-    serves_ = now;
+    for (auto& [name, user] : users_) {
+        user.started = started;
+        user.serves = now;
+    }
+}
+
+void PresenceBook::edge_killed(const std::set<std::string>& users, Time now) {
+    for (const auto& name : users) {
+        User& user = users_[name];
+        user.grace = grace_after_kill(user, now);
+        user.online_at = user.latest.version;
+        user.started = user.serves = now;
+    }
 }
 
 Time PresenceBook::settled() const {
@@ -121,7 +132,7 @@ void PresenceBook::judge_grace(const std::string& watcher, const std::string& na
     const bool is_new = state.version > user.online_at;
     const bool is_in_time =
         user.grace == Grace::back ||
-        (user.grace == Grace::sure && (is_down_ || now < started_ + user.limit));
+        (user.grace == Grace::sure && (is_down_ || now < user.started + user.limit));
     if (!state.online && is_new && is_in_time) {
         note(offline_in_time_,
              fmt::format("offline in time: {} was told that {} is offline, who was online when the "
@@ -165,8 +176,8 @@ std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time no
     if (!is_cut_off) return Truth{*user.online, user.since};
     if (is_down_) return std::nullopt;
     if (now > grace_end(user)) return Truth{false, std::max(user.since, grace_end(user))};
-    if (user.grace != Grace::sure || now > started_ + user.limit) return std::nullopt;
-    return Truth{true, serves_};
+    if (user.grace != Grace::sure || now > user.started + user.limit) return std::nullopt;
+    return Truth{true, user.serves};
 }
 
 void PresenceBook::note(std::uint64_t& counter, const std::string& what, Time now) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ public:
     /// The broker was stopped in order: it tells everybody that all users are offline.
     void broker_stopped();
     void broker_serves(Time started, Time now);
+    /// The edge that these users had last connected to was killed, and the broker serves on.
+    void edge_killed(const std::set<std::string>& users, Time now);
     /// When all changes so far must be known, if the broker is not ended meanwhile.
     Time settled() const;
 
@@ -85,6 +88,8 @@ private:
         Time since{};
         Duration limit{};
         Grace grace = Grace::none;
+        Time started{};  ///< of the broker, after the user's connection was cut off
+        Time serves{};   ///< since then
         State latest{};  ///< the highest version that any watcher was told
         Time latest_at{};
         std::uint64_t online_at = 0;  ///< that version, when the broker was killed
@@ -102,7 +107,7 @@ private:
 
     bool is_early_enough(const User& user, Time now) const;
     Time grace_end(const User& user) const {
-        return serves_ + user.limit + grace_rounding * slowness_;
+        return user.serves + user.limit + grace_rounding * slowness_;
     }
     Grace grace_after_kill(const User& user, Time now) const;
     std::optional<Truth> truth(const User& user, Time now) const;
@@ -118,8 +123,6 @@ private:
     std::uint64_t untrue_ = 0;
     std::uint64_t offline_in_time_ = 0;
     bool is_down_ = false;
-    Time started_{};  ///< the start of the broker's latest run that served
-    Time serves_{};
     std::vector<Fault> faults_;
 };
 

@@ -72,7 +72,8 @@ std::string notes(const Options& options, const Results& results) {
     const auto note = [&text](std::string_view what, std::string_view how) {
         text += fmt::format("{:<27}{}\n", what, how);
     };
-    note("kills", show_count(results.kills.size()));
+    const auto edges = options.edges ? fmt::format(", {} of edges", results.edge_kills) : "";
+    note("kills", show_count(results.kills.size()) + edges);
     if (options.stops > 0) note("stops", show_count(results.stops.size()));
     if (!options.clock.empty())
         note("clock steps",
@@ -211,6 +212,7 @@ std::string as_json(const Options& options, const Results& results) {
                                          {"untrue", results.presence.untrue()},
                                          {"offline_in_time", results.presence.offline_in_time()}}},
                {"kills", std::move(kills)},
+               {"edge_kills", results.edge_kills},
                {"stops", std::move(stops)},
                {"bad_stops", json::value_from(results.bad_stops)},
                {"steps_forward", results.steps_forward},

@@ -21,6 +21,7 @@ struct Results {
     PresenceBook presence;
     Time began{};  ///< when the first message was sent
     std::vector<Time> kills;
+    std::uint32_t edge_kills = 0;  ///< among them, of edges
     std::vector<Stop> stops;
     std::vector<std::string> bad_stops;  ///< how the broker ended when it did not end in order
     std::uint32_t steps_forward = 0;     ///< of the broker's clock

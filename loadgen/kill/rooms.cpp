@@ -13,7 +13,7 @@ void fill_rooms(const Scene& scene) {
         const auto target =
             fmt::format("/api/v1/rooms/{}/members", room_of_receiver(number, scene.run));
         const auto answer =
-            ask(scene.options.http, target,
+            ask(scene.http, target,
                 fmt::format(R"({{"add":["{}"]}})", user_of_receiver(number, scene.run)));
         if (answer.status != 200)
             throw std::runtime_error(fmt::format("--http: {} was answered with status {}: {:.80}",

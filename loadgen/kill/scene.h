@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -82,6 +83,8 @@ struct Scene {
     Dice dice;
     Audience audience;
     Backlog backlog;
+    boost::asio::ip::tcp::endpoint http = options.http;  ///< of the node that owns the data
+    std::map<std::string, std::uint16_t> place_of{};     ///< where each client last connected
 };
 
 }  // namespace pulsegate::kill

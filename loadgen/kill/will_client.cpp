@@ -75,6 +75,14 @@ void WillClient::broker_ended(BrokerEnd how, Time now) {
     loss_->broker_ended(how, now, !loses_it && !offline());
 }
 
+/// For its clients it is like a broker that is killed and serves again at once.
+void WillClient::edge_killed(std::uint16_t place, Time now) {
+    const auto last = scene().place_of.find(id());
+    if (last == scene().place_of.end() || last->second != place) return;
+    broker_ended(BrokerEnd::kill, now);
+    broker_serves({{}, now}, now);
+}
+
 void WillClient::broker_serves(const BrokerStart& start, Time now) {
     if (!loss_) return;
     loss_->broker_serves(start, now);

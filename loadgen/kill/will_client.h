@@ -20,6 +20,7 @@ public:
     bool idle() const { return offline() && !loss_; }
 
     void broker_ended(BrokerEnd how, Time now);
+    void edge_killed(std::uint16_t place, Time now);
     void broker_serves(const BrokerStart& start, Time now);
 
 private:

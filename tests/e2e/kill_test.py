@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -44,6 +45,14 @@ class KillRun:
         return done.returncode, results, {each["kind"]: each for each in results.get("traffic", [])}
 
 
+def two_free_ports():
+    """The first one: the next one is free as well."""
+    while True:
+        port = free_port()
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return port
+
+
 def lives(pid):
     stat = Path(f"/proc/{pid}/stat")
     with contextlib.suppress(OSError):
@@ -71,15 +80,15 @@ FAULTS = ("lost", "wrongly_repeated", "out_of_order", "early", "outdated", "unwa
 class ClusterTest(Case):
     """Two gateways with one Redis. Each time one ends, the other one takes over, and a new one stands by."""
 
-    def test_nothing_is_lost_when_a_standby_takes_over(self):
-        kills, stops, seconds = (40, 20, 300) if LONG else (3, 2, 30)
-        http, results = free_port(), self.folder / "results.json"
+    def play(self, kills, stops, seconds, *options):
+        """The results of a run in which nothing was lost."""
+        results = self.folder / "results.json"
         with RedisServer() as redis:
             done = subprocess.run(
                 [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", redis.url, "--kills", str(kills),
-                 "--stops", str(stops), "--seconds", str(seconds), "--port", str(free_port()), "--http", str(http),
-                 "--rate", "600" if SANITIZED else "1500", "--slowness", str(SLOWNESS),
-                 "--json", str(results), "--log", str(self.folder / "log")],
+                 "--stops", str(stops), "--seconds", str(seconds), "--port", str(two_free_ports()),
+                 "--http", str(two_free_ports()), "--rate", "600" if SANITIZED else "1500", "--slowness", str(SLOWNESS),
+                 "--json", str(results), "--log", str(self.folder / "log"), *options],
                 capture_output=True, text=True, timeout=180 + 4 * seconds)
         said = done.stdout + done.stderr
         self.assertEqual(done.returncode, 0, said)
@@ -88,6 +97,16 @@ class ClusterTest(Case):
         self.assertEqual((len(found["kills"]), len(found["stops"])), (kills, stops))
         for kind in MESSAGES:
             self.assertEqual([traffic[kind][fault] for fault in FAULTS], [0] * len(FAULTS), traffic[kind])
+        return found
+
+    def test_nothing_is_lost_when_clients_connect_through_an_edge(self):
+        kills, seconds = (100, 800) if LONG else (4, 40)
+        found = self.play(kills, 0, seconds, "--edges", "--seed", "2")  # of which two kills hit the edge
+        self.assertIn(found["edge_kills"], range(1, kills))
+
+    def test_nothing_is_lost_when_a_standby_takes_over(self):
+        kills, stops, seconds = (40, 20, 300) if LONG else (3, 2, 30)
+        self.play(kills, stops, seconds)
         log = (self.folder / "log").read_text()
         self.assertGreaterEqual(log.count("condemned node"), kills - 1, log[-6000:])
 
