@@ -166,8 +166,7 @@ private:
             request.target.servers.push_back(parse_server("mqtt://127.0.0.1:1883"));
         auto& target = request.target;
         if (target.cluster && target.servers.size() < 2)
-            throw std::runtime_error(
-                "--cluster: there is only one server; name all nodes with --connect URL,URL");
+            throw std::runtime_error("--cluster: name at least two nodes with --connect URL,URL");
         if (target.events_file.empty()) target.presence_topic = true;
         refuse_questions_to_nobody();
         if (run_.remote) {
@@ -284,9 +283,8 @@ private:
             "mqtt://127.0.0.1:1883",
             "the servers: mqtt://, mqtts://, ws:// or wss://; clients are\nspread over them",
             group);
-        app_.add_flag(
-                "--cluster", target.cluster,
-                "the servers are nodes of one cluster: clients write to clients\nof all nodes")
+        app_.add_flag("--cluster", target.cluster,
+                      "the servers are nodes of one cluster: clients write to all nodes")
             ->group(group);
         add(
             "--user", "PATTERN", [&](auto text) { target.identity.user = text; }, "",

@@ -25,8 +25,8 @@ using FileFault = std::function<void(std::size_t line, const std::string& what)>
 
 /// Reads the text of a settings file: the part of TOML that has names, texts in quotes, numbers,
 /// `true`, `false` and lists of these. Lines that can't be read are reported to `fault` and left
-/// out. `meant` suggests a name for an unknown one, or "", and `is_number` says whether a setting is
-/// written as a number.
+/// out. `meant` suggests a name for an unknown one, or "", and `is_number` says whether a setting
+/// is written as a number.
 std::vector<FileLine> read_settings_file(
     const std::string& text, const FileFault& fault,
     const std::function<std::string(const std::string& name)>& meant,

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "server/base/files/whole_file.h"
+#include "server/base/text/did_you_mean.h"
 #include "server/settings/config_file.h"
-#include "server/settings/did_you_mean.h"
 
 namespace pulsegate {
 

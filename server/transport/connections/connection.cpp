@@ -31,9 +31,6 @@ constexpr int reads_of_tls_a_turn = 4;
 /// The cost of a TLS record without data, usually a key update.
 constexpr std::uint64_t record_work = 100;
 
-/// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
-constexpr std::size_t always_kept = 1024;
-
 /// The grace for a connection whose login timeout passed while it waited for its turn.
 constexpr Tick ticks_to_answer = 2;
 
@@ -43,6 +40,9 @@ bool may_be_much_work(Bytes packet) {
     return type == PacketType::publish || type == PacketType::subscribe ||
            type == PacketType::unsubscribe;
 }
+
+/// Of the buffer of an unfinished packet, besides half of it.
+constexpr std::size_t spare_room = 1024;
 
 constexpr std::string_view pingreq("\xC0\x00", 2);
 constexpr std::string_view pingresp("\xD0\x00", 2);
@@ -312,54 +312,13 @@ void Connection::consume(Bytes input, Millis now) {
             partial->erase(0, partial->size() - input.size());
         else
             partial = std::make_unique<Buffer>(as_text(input));
-        if (partial->capacity() > 2 * partial->size() + always_kept) partial->shrink_to_fit();
+        if (partial->capacity() > 2 * partial->size() + spare_room) partial->shrink_to_fit();
         keep_unfinished(std::move(partial));
         if (!parked_) judge_unfinished();  // otherwise its packets may be complete, and wait for us
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
     if (alive) context_.wheel.schedule(*this, due_at(now));
-}
-
-void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
-    partial_ = std::move(bytes);
-    context_.unfinished.add(partial_->capacity());
-}
-
-/// What has arrived through a channel and is not read counts, too. The kernel would keep it for a
-/// socket.
-void Connection::count_channel() {
-    const int error = errno;
-    const bool grows = channel()->unread() > extras_->counted_record;
-    count_record(channel()->unread());
-    if (grows && reads()) judge_unfinished();
-    errno = error;
-}
-
-/// The beginning of a record counts like the beginning of a packet.
-void Connection::count_record(std::size_t bytes) {
-    context_.unfinished.add(bytes - std::exchange(extras_->counted_record, bytes));
-}
-
-std::size_t Connection::unfinished() const {
-    return (partial_ ? partial_->capacity() : 0) + (small_tls() ? small_tls()->kept() : 0) +
-           (channel() ? channel()->unread() : 0);
-}
-
-/// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
-/// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
-void Connection::judge_unfinished() {
-    const auto budget = context_.settings.unfinished_budget;
-    const auto left = budget - std::min(context_.unfinished.all(), budget);
-    const auto may_keep = state_ == State::login ? left / 16 : left;
-    if (unfinished() <= std::max(may_keep, always_kept)) return;
-    cut(Limit::memory_budget,
-        "unfinished packets take too much of memory-budget, and its own most");
-}
-
-std::unique_ptr<Buffer> Connection::take_unfinished() {
-    if (partial_) context_.unfinished.subtract(partial_->capacity());
-    return std::move(partial_);
 }
 
 /// Perhaps the loop was late and the client not silent, so the socket is read before the connection

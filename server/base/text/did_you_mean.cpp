@@ -1,4 +1,4 @@
-#include "server/settings/did_you_mean.h"
+#include "server/base/text/did_you_mean.h"
 
 #include <algorithm>
 #include <cctype>

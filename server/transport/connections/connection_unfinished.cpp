@@ -1,0 +1,58 @@
+// The bytes that a connection keeps until the rest of a packet has come.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "server/transport/connections/connection.h"
+
+namespace pulsegate {
+
+namespace {
+
+/// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
+constexpr std::size_t always_kept = 1024;
+
+}  // namespace
+
+void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
+    partial_ = std::move(bytes);
+    context_.unfinished.add(partial_->capacity());
+}
+
+/// What has arrived through a channel and is not read counts, too. The kernel would keep it for a
+/// socket.
+void Connection::count_channel() {
+    const int error = errno;
+    const bool grows = channel()->unread() > extras_->counted_record;
+    count_record(channel()->unread());
+    if (grows && reads()) judge_unfinished();
+    errno = error;
+}
+
+/// The beginning of a record counts like the beginning of a packet.
+void Connection::count_record(std::size_t bytes) {
+    context_.unfinished.add(bytes - std::exchange(extras_->counted_record, bytes));
+}
+
+std::size_t Connection::unfinished() const {
+    return (partial_ ? partial_->capacity() : 0) + (small_tls() ? small_tls()->kept() : 0) +
+           (channel() ? channel()->unread() : 0);
+}
+
+/// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
+/// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
+void Connection::judge_unfinished() {
+    const auto budget = context_.settings.unfinished_budget;
+    const auto left = budget - std::min(context_.unfinished.all(), budget);
+    const auto may_keep = state_ == State::login ? left / 16 : left;
+    if (unfinished() <= std::max(may_keep, always_kept)) return;
+    cut(Limit::memory_budget,
+        "unfinished packets take too much of memory-budget, and its own most");
+}
+
+std::unique_ptr<Buffer> Connection::take_unfinished() {
+    if (partial_) context_.unfinished.subtract(partial_->capacity());
+    return std::move(partial_);
+}
+
+}  // namespace pulsegate
