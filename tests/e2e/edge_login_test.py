@@ -99,6 +99,7 @@ class LoginTest(EdgeCase):
         home, edge = self.nodes()
         for number in range(20):  # they leave one after the other
             edge.connect(f"c{number}")
+            home.connect(f"h{number}")
         self.assertEqual(home.ask("POST", "/api/v1/drain", {"notice": 0, "over": 600})[0], 202)
         wait_until(lambda: home.get_json("/api/v1/drain")[1]["phase"] == "leaving", what="the drain")
         self.assertEqual(code(edge.port, "new"), 0x9C)
