@@ -170,12 +170,12 @@ std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
 void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watch& watch) {
     constexpr Millis step = 100;
     spdlog::info("draining: not ready for {} s, then {} clients are asked to leave within {} s",
-                 terms.notice / 1000, server.admission().open(), terms.over / 1000);
+                 terms.notice / 1000, server.admission().served(), terms.over / 1000);
     server.announce_drain(terms.notice);
     if (!watch.pause(terms.notice, server, settings) || terms.over == 0) return;
     server.begin_drain(terms.over);
     const Millis end = monotonic_now() + terms.over;
-    while (monotonic_now() < end && server.admission().open() > 0)
+    while (monotonic_now() < end && server.admission().served() > 0)
         if (!watch.pause(step, server, settings)) return;
 }
 

@@ -182,8 +182,10 @@ void ForwardedClients::flush() {
 
 void ForwardedClients::lose(std::uint64_t link) {
     if (link != link_) return;
+    // Some clients of an earlier link may not have left yet. They must leave in time, too.
+    const bool are_all_of_this_link = by_number_.size() == clients_.size();
     link_ = 0;
-    lost_ = monotonic_now();
+    if (are_all_of_this_link) lost_ = monotonic_now();
     by_number_.clear();
     output_.clear();
     leave_some();

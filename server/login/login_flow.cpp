@@ -151,7 +151,8 @@ bool LoginFlow::refused(const Login& login) {
         return refuse_for(Limit::max_connections_per_address, Reason::quota_exceeded,
                           "its address has max-connections-per-address already");
     const auto reached = admission_.reached();
-    if (!reached) return false;
+    const bool is_elsewhere = login.connection->channel();  // and counts there
+    if (!reached || (is_elsewhere && *reached == Limit::max_connections)) return false;
     return refuse_for(*reached, Reason::server_busy,
                       *reached == Limit::max_connections
                           ? "max-connections, or the limit on open files, is reached"
@@ -332,7 +333,7 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = logins_.user_name(connect, login.result, connect.client_id);
     const Session* rival = logins_.find(user, connect.client_id);
-    if (!rival || !rival->link || rival->link->broken()) return 0;
+    if (!rival || !rival->link || rival->link->broken() || rival->link->is_adrift()) return 0;
     const auto time = client_limits_.pause_before_takeover(user, connect.client_id, login.now);
     if (time == 0) return 0;
     counters_.count(Limit::duel_takeovers);

@@ -158,8 +158,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
+    const bool was_adrift = takes_over && session.link->is_adrift();
     if (takes_over) detach(session);
-    begin(session, resumed, now);
+    begin(session, resumed, was_adrift, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
@@ -342,12 +343,13 @@ void Logins::detach(Session& session) {
 }
 
 /// Resumes or clears the session that was kept, and publishes its will.
-void Logins::begin(Session& session, bool resumed, Millis now) {
+void Logins::begin(Session& session, bool resumed, bool was_adrift, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
     // the session of the will ends here. It does so when it is accepted. So does one that is back
-    // in time after a crash: to its will it was never away.
+    // in time after a crash, of this node or of its edge: to its will it was never away.
     const StoredWill* const will = session.state.will();
-    const bool is_awaited = session.expiry_timer && session.expiry_timer->is_awaited;
+    const bool is_awaited =
+        was_adrift || (session.expiry_timer && session.expiry_timer->is_awaited);
     const bool will_waits = resumed && will && (will->delay > 0 || is_awaited);
     if (resumed)
         keeper_.interrupt(session, now);

@@ -138,7 +138,10 @@ void Connection::close() {
     context_.tracer.forget(*this);
     Wheel::cancel(*this);
     if (extras_) count_record(0);
-    if (channel()) channel()->end(ending_.cause);
+    if (channel()) {
+        context_.counts.admission.closed_elsewhere();
+        channel()->end(ending_.cause);
+    }
     extras_.reset();
     if (socket_) {  // not if it was released
         context_.counts.closed(origin_.address);
