@@ -77,6 +77,17 @@ TEST_CASE("an upgrade ends if the other process ends, says no, says something el
     CHECK_THROWS_AS(ends.old_process.send(HandoverStep::go, "", later()), OtherEnded);
 }
 
+TEST_CASE("the reason of a process that has ended can still be read when nothing can be sent") {
+    Ends ends;
+    ends.old_process.send(HandoverStep::lock, "unread", later());
+    ends.new_process.send(HandoverStep::refused, "data: another folder", later());
+    ends.new_process = HandoverChannel(UniqueFd());
+    CHECK_THROWS_AS(ends.old_process.send(HandoverStep::listeners, "", later()), OtherEnded);
+    const auto now = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH(ends.old_process.expect(HandoverStep::refused, now), "data: another folder");
+    CHECK_THROWS_AS(ends.old_process.expect(HandoverStep::refused, now), OtherEnded);
+}
+
 TEST_CASE("a program takes over only if it reads the state and the store of the old one") {
     const UpgradeHello own = own_hello();
     CHECK(objection(decode_hello(encode(own))) == "");

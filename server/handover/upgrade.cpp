@@ -78,7 +78,12 @@ public:
         const Pause pause(outcome);
         Standstill standstill(gateway_, deadline);
         const EndFirst guard{successor_};
-        pass_all(standstill, hello, deadline, outcome);
+        try {
+            pass_all(standstill, hello, deadline, outcome);
+        } catch (const OtherEnded&) {
+            // It may have said why, while this process was sending.
+            channel().expect(HandoverStep::refused, Clock::now());
+        }
         if (!order_.is_rehearsal) go(standstill, deadline, outcome);
         outcome.end = UpgradeOutcome::End::rehearsed;
     }
