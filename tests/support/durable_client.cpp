@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t long_expiry = 100'000;  // seconds
 
-DeliveryModel::Number number_of(std::string_view payload) {
+DeliveryModel::Number number_in(std::string_view payload) {
     DeliveryModel::Number number = 0;
     for (const char c : payload.substr(0, payload.find(' ')))
         number = number * 10 + static_cast<DeliveryModel::Number>(c - '0');
@@ -332,7 +332,7 @@ void DurableClient::begin_anew() {
 
 void DurableClient::read(const Publish& publish) {
     ++received_count_;
-    const Number number = number_of(publish.payload);
+    const Number number = number_in(publish.payload);
     const auto id = publish.packet_id;
     bool is_new = true;
     log_(fmt::format("  {} gets {} at QoS {}, identifier {}{}", terms_.name, number,
