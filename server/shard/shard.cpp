@@ -44,10 +44,12 @@ void log_end(const Connection& connection, const Ending& ending, bool logs_login
     if (connection.session)
         log_limited(level, "{}: {}: {}, {} ms after its last packet", connection.session->logged(),
                     name(ending.cause), why, silent);
+    else if (connection.forwards())
+        log_limited(level, "{} of this edge: {}: {}, {} ms after its last packet",
+                    LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
     else
-        log_limited(level, "{}{}: {}: {}, {} ms after its last packet",
-                    LoggedAddress{connection.peer()}, connection.forwards() ? "" : " without login",
-                    name(ending.cause), why, silent);
+        log_limited(level, "{} without login: {}: {}, {} ms after its last packet",
+                    LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
 }
 
 /// The work of a login, in messages to one client.

@@ -82,8 +82,11 @@ void Standby::listen() {
     listen_locally();
     service::tell_standing_by();
     admin_->start();
-    spdlog::info("standing by: another node {}; this node takes over when that node ends",
-                 service_ ? "owns the data" : "serves");
+    if (service_)
+        spdlog::info(
+            "standing by: another node owns the data; this node takes over when that node ends");
+    else
+        spdlog::info("standing by: another node serves; this node takes over when that node ends");
 }
 
 /// For `pulsegate ctl`. A cluster has no data folder where the socket would be by default.

@@ -35,6 +35,8 @@ class TalkTest(EdgeCase):
             (shown,) = found["clients"]
             self.assertEqual(shown["address"], "127.0.0.1:%d" % ann.socket.getsockname()[1])
             self.assertEqual(shown["listener"], f"mqtt://127.0.0.1:{edge.port}")
+            self.assertEqual(home.metric("pulsegate_forwarded_clients"), 1)
+            self.assertEqual((edge.metric("pulsegate_edge_linked"), edge.metric("pulsegate_edge_connections")), (1, 1))
 
     def test_an_edge_answers_as_the_home_does(self):
         home, edge = self.nodes()

@@ -40,7 +40,8 @@ SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-cli
             "webhook-batch", "webhook-timeout", "presence-feed", "event-log-bytes", "events", "data", "fsync",
             "max-data-bytes", "log-level", "log-format", "log-logins", "cluster", "cluster-password-file", "cluster-ca",
             "cluster-durability",
-            "cluster-replicas", "node-name", "node-lease", "link-listen", "link-address", "link-cert", "link-key", "link-ca"]
+            "cluster-replicas", "cluster-edge", "node-name", "node-lease", "link-listen", "link-address", "link-cert", "link-key",
+            "link-ca"]
 CROWD = 500
 SOME_PORTS = ["--listen", "mqtt://127.0.0.1:0", "--listen", "http://127.0.0.1:0"]
 

@@ -93,7 +93,7 @@ class AdminDoorTest(Scene, Folder):
                    "/./metrics", "/%6detrics", "/healthz/", "/healthz%00/../metrics", "/metrics#/healthz", "*", "?",
                    "http://x/metrics", "http://x/healthz", "/healthz;/metrics", "/metrics?/healthz", "/METRICS", ""]
         methods = ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "FROB"]
-        wrong = ["", "Bearer", "Bearer ", f"Bearer {self.TOKEN[:-1]}", f"Bearer {self.TOKEN}x", f"bearer {self.TOKEN}",
+        wrong = ["", "Bearer", "Bearer ", f"Bearer {self.TOKEN[:-1]}", f"Bearer {self.TOKEN}x", f"Bearer{self.TOKEN}",
                  f"Bearer  {self.TOKEN}", f"Basic {self.TOKEN}", self.TOKEN, f"Bearer {self.TOKEN},Bearer x"]
         for method in methods:
             for target in targets:
