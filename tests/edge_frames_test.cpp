@@ -39,7 +39,7 @@ TEST_CASE("frames are taken as they were appended") {
         append(bytes, {.kind = static_cast<EdgeFrameKind>(1 + i % kinds),
                        .home_shard = static_cast<std::uint16_t>(65'535 - i),
                        .edge_shard = static_cast<std::uint16_t>(i),
-                       .number = 4'294'967'295 - i,
+                       .number = 4'294'967'295U - i,
                        .contents = contents.back()});
     }
     std::string_view left = bytes;

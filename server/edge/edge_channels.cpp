@@ -22,7 +22,7 @@ constexpr std::size_t adrift_a_turn = 256;
 
 /// Bytes for a link that its clients may add in a round.
 constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
-constexpr std::chrono::milliseconds pause{2};
+constexpr std::chrono::milliseconds look_pause{2};
 
 /// Nothing if it is not a CONNECT.
 std::optional<ReceivedConnect> received_connect(std::string_view bytes) {
@@ -180,7 +180,7 @@ bool EdgeChannels::may_send(const ChannelName& channel) {
     Output& output = found->second;
     if (output.frames.size() < most_in_a_round && output.waiting < LinkExchange::enough)
         return true;
-    if (output.blocked.empty()) rounds_.after(resuming_, pause, [this] { go_on_sending(); });
+    if (output.blocked.empty()) rounds_.after(resuming_, look_pause, [this] { go_on_sending(); });
     output.blocked.push_back(channel);
     return false;
 }
@@ -201,7 +201,7 @@ void EdgeChannels::go_on_sending() {
         are_left = are_left || !output.blocked.empty();
     }
     transport_.end_turn();
-    if (are_left) rounds_.after(resuming_, pause, [this] { go_on_sending(); });
+    if (are_left) rounds_.after(resuming_, look_pause, [this] { go_on_sending(); });
 }
 
 }  // namespace pulsegate

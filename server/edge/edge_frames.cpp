@@ -6,7 +6,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t size_bytes = 4;
+constexpr std::size_t length_bytes = 4;
 constexpr std::string_view login_name = "pulsegate forwarded login 1";
 
 template <std::size_t bytes>
@@ -35,7 +35,7 @@ std::uint32_t EdgeFrame::number_at(std::size_t place) const {
 }
 
 void append(std::string& out, const EdgeFrame& frame) {
-    append_little<size_bytes>(out, edge_frame_header - size_bytes + frame.contents.size());
+    append_little<length_bytes>(out, edge_frame_header - length_bytes + frame.contents.size());
     out += static_cast<char>(frame.kind);
     append_little<2>(out, frame.home_shard);
     append_little<2>(out, frame.edge_shard);
@@ -49,9 +49,9 @@ void append_number(std::string& contents, std::uint32_t number) {
 
 std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
     if (frames.size() < edge_frame_header) return std::nullopt;
-    const auto size = number_of(frames.substr(0, size_bytes));
+    const auto size = number_of(frames.substr(0, length_bytes));
     const auto kind = static_cast<std::uint8_t>(frames[4]);
-    if (size < edge_frame_header - size_bytes || size > frames.size() - size_bytes ||
+    if (size < edge_frame_header - length_bytes || size > frames.size() - length_bytes ||
         kind < static_cast<std::uint8_t>(EdgeFrameKind::open) ||
         kind > static_cast<std::uint8_t>(EdgeFrameKind::silence))
         return std::nullopt;
@@ -60,8 +60,8 @@ std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
         .home_shard = static_cast<std::uint16_t>(number_of(frames.substr(5, 2))),
         .edge_shard = static_cast<std::uint16_t>(number_of(frames.substr(7, 2))),
         .number = static_cast<std::uint32_t>(number_of(frames.substr(9, 4))),
-        .contents = frames.substr(edge_frame_header, size + size_bytes - edge_frame_header)};
-    frames.remove_prefix(size_bytes + size);
+        .contents = frames.substr(edge_frame_header, size + length_bytes - edge_frame_header)};
+    frames.remove_prefix(length_bytes + size);
     return frame;
 }
 

@@ -17,7 +17,7 @@ namespace pulsegate {
 namespace {
 
 /// For the answer of the home to a login.
-constexpr Millis answer_patience = 10'000;
+constexpr Millis home_patience = 10'000;
 
 /// The clients of a lost link leave at this pace, because each has to log in again.
 constexpr std::size_t leave_at_once = 50;
@@ -61,7 +61,7 @@ void ForwardedClients::open(Login& login) {
                                    .client = login.result.client,
                                    .password_line = line,
                                    .authorization = authorization_record(login.result)};
-    connection.hold(answer_patience);
+    connection.hold(home_patience);
     clients_.emplace(&connection, client);
     by_number_.emplace(client.number, &connection);
     put(client, EdgeFrameKind::open, encode(forwarded));

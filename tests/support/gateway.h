@@ -40,6 +40,8 @@ public:
     /// told: it is done, or lies in sockets.
     void settle() const;
 
+    std::vector<Shard*> shards() const;
+
     /// The work of all shards since the start.
     std::uint64_t work() const;
 
@@ -74,8 +76,6 @@ public:
     static bool logged(std::string_view text);
 
 private:
-    std::vector<Shard*> shards() const;
-
     std::unique_ptr<Server> server_;
     unsigned rounds_;  ///< through all shards, until what is under way has arrived
     std::uint16_t mqtt_port_ = 0;

@@ -20,7 +20,7 @@ std::string_view next_word(std::string_view& line) {
 }
 
 /// 0 if it is not a number.
-unsigned number_of(std::string_view word) {
+unsigned shards_in(std::string_view word) {
     unsigned number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     return error == std::errc() && end == word.data() + word.size() ? number : 0;
@@ -41,7 +41,7 @@ std::optional<LinkHello> parse_link_hello(std::string_view line) {
     const std::string_view redis = next_word(line);
     if (hello.incarnation.empty() || (redis != "redis" && redis != "no-redis")) return {};
     hello.has_redis = redis == "redis";
-    hello.shards = number_of(next_word(line));
+    hello.shards = shards_in(next_word(line));
     return hello;
 }
 
@@ -55,7 +55,7 @@ std::optional<LinkHello> parse_edge_line(std::string_view line) {
     LinkHello edge;
     edge.incarnation = next_word(line);
     edge.birth = next_word(line);
-    edge.shards = number_of(next_word(line));
+    edge.shards = shards_in(next_word(line));
     if (edge.incarnation.empty() || edge.shards == 0) return {};
     return edge;
 }
