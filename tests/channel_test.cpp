@@ -113,7 +113,7 @@ TEST_CASE("a channel sends no more than its window, whatever is reported as take
     CHECK(peer.sent.ends_with("bye"));
 }
 
-TEST_CASE("a channel whose link has no room sends when it has room again") {
+TEST_CASE("a channel sends again when its link has room again") {
     KeptPeer peer;
     KeptReadiness connection;
     Channel channel({}, peer);

@@ -25,7 +25,7 @@ class Logins;
 
 std::size_t hash_value(const ChannelName& name);
 
-/// The clients of one shard whose sockets are on other nodes, their edges. Each has a Connection
+/// The clients of one shard that are connected to other nodes, their edges. Each has a Connection
 /// with a Channel. When the link to an edge ends, its clients have their limits of silence to come
 /// back elsewhere. It lives on the shard's thread.
 class EdgeChannels final : ChannelPeer {

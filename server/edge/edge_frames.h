@@ -51,7 +51,7 @@ void append_number(std::string& contents, std::uint32_t number);
 /// is not empty.
 std::optional<EdgeFrame> take_edge_frame(std::string_view& frames);
 
-/// A client whose edge has checked its credentials.
+/// The login of a client with credentials that its edge has checked.
 struct ForwardedLogin {
     std::string connect{};   ///< its CONNECT
     std::string address{};   ///< its IP address

@@ -21,10 +21,10 @@ class Connection;
 class Logins;
 struct Login;
 
-/// The clients of one shard whose sessions are on another node, their home. This node keeps their
-/// sockets, watches their silence and answers PINGREQ; all other packets go to the home. When the
-/// link to the home ends, the sessions know the clients no more: each client is disconnected in
-/// good time before the home would call it offline. It lives on the shard's thread.
+/// The clients of one shard that have their sessions on another node, their home. This node keeps
+/// their sockets, watches their silence and answers PINGREQ. All other packets go to the home. When
+/// the link to the home ends, this node disconnects each client before the home would call it
+/// offline. It lives on the shard's thread.
 class ForwardedClients {
 public:
     ForwardedClients(unsigned shard, Rounds& rounds, Logins& logins)

@@ -67,12 +67,12 @@ public:
     void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
     void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
 
-    /// The same for a connection whose socket is on another node. It takes no descriptor here.
+    /// The same for a connection with its socket on another node. It takes no descriptor here.
     void opened_elsewhere() { elsewhere_.fetch_add(1, std::memory_order_relaxed); }
     void closed_elsewhere() { elsewhere_.fetch_sub(1, std::memory_order_relaxed); }
 
     std::size_t open() const { return open_.load(std::memory_order_relaxed); }
-    /// All connections, also those whose sockets are on other nodes.
+    /// All connections, including those with their sockets on other nodes.
     std::size_t served() const { return open() + elsewhere_.load(std::memory_order_relaxed); }
     std::size_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     std::size_t file_limit() const { return file_limit_; }

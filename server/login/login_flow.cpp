@@ -72,7 +72,7 @@ void LoginFlow::begin(Connection& connection, ReceivedConnect connect, Millis no
 }
 
 // While a step takes time, the coroutine belongs to `waiting_`; it is resumed only if its client is
-// still there. Then it repeats the checks whose result may have changed.
+// still there. Then it repeats the checks, because their results may have changed.
 
 /// The steps before the user is known: room, the login's turn, and authentication.
 DetachedCoroutine LoginFlow::check(Login login) {

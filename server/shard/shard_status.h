@@ -19,7 +19,7 @@ struct ShardStatus {
     std::size_t connections;
     std::vector<std::pair<std::string, std::size_t>> listeners;  ///< with their connections
     std::size_t connected;
-    std::size_t forwarded = 0;  ///< clients whose sockets are on other nodes
+    std::size_t forwarded = 0;  ///< clients that are connected to other nodes
     std::size_t disconnected;
     std::size_t waiting;
     std::size_t subscriptions;

@@ -50,7 +50,7 @@ public:
     /// `Connection::go_on`. Returns null if that failed.
     boost::intrusive_ptr<Connection> adopt(Handoff handoff);
 
-    /// Takes the connection of a client whose socket is on another node. It is held until
+    /// Takes the connection of a client that has its socket on another node. It is held until
     /// `Connection::go_on`. `listener` is the other node's, as a URL.
     boost::intrusive_ptr<Connection> adopt(std::unique_ptr<Channel> channel,
                                            const boost::asio::ip::tcp::endpoint& client,

@@ -16,7 +16,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for a reference to one
 
 
-# Texts and hints of the page whose contrast is too low to be read easily: WCAG 2.2, 1.4.3.
+# Texts and hints of the page with a contrast that is too low to read them easily: WCAG 2.2, 1.4.3.
 FAINT_TEXTS = r"""
 const channels = color => color.match(/[\d.]+/g).map(Number);
 const luminance = color => channels(color).slice(0, 3).map(each => each / 255)

@@ -96,7 +96,7 @@ void add_limit_families(Families& families) {
 void add_session_families(Families& families) {
     families.gauge("pulsegate_sessions", "Clients logged in.", state_of(&ShardStatus::connected));
     families.gauge("pulsegate_forwarded_clients",
-                   "Clients whose connections are on another node, their edge.",
+                   "Clients that are connected to another node, their edge.",
                    state_of(&ShardStatus::forwarded));
     families.gauge("pulsegate_sessions_disconnected", "Sessions of disconnected clients.",
                    state_of(&ShardStatus::disconnected));

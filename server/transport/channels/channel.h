@@ -45,8 +45,8 @@ protected:
     ~ChannelPeer() = default;
 };
 
-/// This node's end of a connection whose socket is on another node, the client's edge. It stands
-/// for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
+/// This node's end of a connection that has its socket on another node, the client's edge. It
+/// stands for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
 /// frames. Each direction has a window: a sender may have so many bytes under way that the other
 /// end has not taken.
 ///

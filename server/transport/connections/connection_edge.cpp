@@ -1,4 +1,5 @@
-// Connections of clients whose socket is on one node, their edge, and whose session is on another.
+// Connections of clients that have their socket on one node, the edge, and their session on
+// another, the home.
 #include <algorithm>
 
 #include "server/transport/connections/connection.h"

@@ -39,8 +39,9 @@ std::size_t Connection::unfinished() const {
            (channel() ? channel()->unread() : 0);
 }
 
-/// Whoever has not logged in may keep little of what is left, so that CONNECTs which never end
-/// don't use it up: those with much go, and those with little stay (Choudhury and Hahne, 1998).
+/// A client that has not logged in may keep only a small part of the budget that is left. So
+/// CONNECTs without an end don't use it up: connections with many bytes are cut, and those with few
+/// bytes stay (Choudhury and Hahne, 1998).
 void Connection::judge_unfinished() {
     const auto budget = context_.settings.unfinished_budget;
     const auto left = budget - std::min(context_.unfinished.all(), budget);

@@ -44,8 +44,8 @@ struct Arrival {
 };
 
 /// The layers between the socket and MQTT: TLS, WebSocket, a proxy in front, and the handshake
-/// until it is done. A plain connection has none. A connection whose client has its socket on
-/// another node has a channel instead of a socket, and no other layer.
+/// until it is done. A plain connection has none. A connection with its socket on
+/// another node has a channel instead, and no other layer.
 struct ConnectionExtras {
     // With TLS, one of these; both are null without TLS.
     std::unique_ptr<TlsSession> tls{};  ///< OpenSSL's: the handshake, or all of it
