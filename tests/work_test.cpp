@@ -6,6 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "protocol/encode.h"
+#include "server/edge/edge_frames.h"
+#include "server/edge/link_exchange.h"
+#include "server/login/login_flow.h"
+#include "server/shard/shard.h"
 #include "tests/support/gateway.h"
 #include "tests/support/versions.h"
 
@@ -81,4 +86,28 @@ TEST_CASE("messages that interest nobody are work, with one shard or several") {
         const auto work = work_of(gateway, [&] { sender.send(packets + "c0 00").expect("d0 00"); });
         CHECK(work >= 200);
     }
+}
+
+// Otherwise a crowd that logs in through an edge would hold up all others for one turn.
+TEST_CASE("each login of an edge is work, also if one mail has many") {
+    constexpr unsigned logins = 50;
+    Gateway gateway(one_shard);
+    Shard& shard = *gateway.shards().front();
+    std::string frames;
+    for (unsigned number = 1; number <= logins; ++number) {
+        const std::string client = fmt::format("c{}", number);
+        Buffer connect;
+        encode(Connect{.client_id = client}, connect);
+        const auto login =
+            encode(ForwardedLogin{.connect = std::string(connect), .address = "::1"});
+        append(frames, {.kind = EdgeFrameKind::open, .number = number, .contents = login});
+    }
+    shard.send(LinkMail{.kind = LinkMail::Kind::begun, .link = 1, .peer_shards = 1});
+    const auto work = work_of(gateway, [&] {
+        shard.send(LinkMail{.kind = LinkMail::Kind::frames, .link = 1, .frames = frames});
+    });
+    CHECK(work >= logins * login_work);
+    std::size_t connected = 0;
+    shard.call([&](Shard& each) { connected = each.status().connected; }).get();
+    CHECK(connected == logins);
 }

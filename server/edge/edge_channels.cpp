@@ -82,6 +82,7 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
 /// A login that can't be understood is answered by the end of its channel.
 void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     if (connections_.contains(name)) return;
+    work_ += login_work;
     ChannelPeer& peer = *this;
     auto channel = std::make_unique<Channel>(name, peer);
     auto login = decode_forwarded_login(frame.contents);

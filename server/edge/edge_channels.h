@@ -44,6 +44,8 @@ public:
     void receive(const LinkMail& mail);
 
     std::size_t clients() const { return connections_.size(); }
+    /// The work of the logins since the start: one mail may have many.
+    std::uint64_t work() const { return work_; }
 
 private:
     void send(const ChannelName& channel, std::string_view bytes) override;
@@ -77,6 +79,7 @@ private:
     boost::unordered_flat_map<ChannelName, Connection*> connections_;
     std::map<std::uint64_t, Output> outputs_;  ///< by link, of those that have not ended
     bool is_flush_due_ = false;
+    std::uint64_t work_ = 0;
     boost::asio::steady_timer resuming_{rounds_.context()};
     std::vector<boost::intrusive_ptr<Connection>> adrift_;  ///< their link has ended
     [[no_unique_address]] OwnerThread thread_;

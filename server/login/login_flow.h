@@ -51,6 +51,9 @@ struct LoginGates {
 class LoginFlow;
 class Logins;
 
+/// The work of a login, in messages to one client.
+inline constexpr std::uint64_t login_work = 128;
+
 /// A login under way: its CONNECT and its progress. It belongs to the shard where it is now, in the
 /// frame of its coroutine there.
 struct Login {

@@ -52,9 +52,6 @@ void log_end(const Connection& connection, const Ending& ending, bool logs_login
                     LoggedAddress{connection.peer()}, name(ending.cause), why, silent);
 }
 
-/// The work of a login, in messages to one client.
-constexpr std::uint64_t login_work = 128;
-
 /// The time for clients to read the DISCONNECT of a server that stops.
 constexpr Millis disconnect_patience = 300;
 

@@ -108,6 +108,8 @@ public:
     void use(std::shared_ptr<const PasswordLines> lines) { broker_.use(std::move(lines)); }
 
     ShardStatus status() const;
+    /// The work since the start, in messages to one client.
+    std::uint64_t work() const override { return broker_.work() + edges_.work(); }
     Broker& broker() { return broker_; }
     ClientLimits& client_limits() { return logins_.client_limits(); }
     Revocations& revocations() { return logins_.revocations(); }
@@ -180,7 +182,6 @@ private:
     bool is_accepted(const Connection& connection) const override;
     bool has_unanswered(const Connection& connection) const override;
     bool awaits_answers(const Connection& connection) const override;
-    std::uint64_t work() const override { return broker_.work(); }
     bool congested() override {
         const bool rests = rest_ != Rest::none;
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();

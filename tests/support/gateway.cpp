@@ -79,7 +79,7 @@ void Gateway::announce_shutdown() const {
 
 std::uint64_t Gateway::work() const {
     std::atomic<std::uint64_t> sum = 0;
-    server_->on_every_shard([&](Shard& shard) { sum += shard.broker().work(); });
+    server_->on_every_shard([&](Shard& shard) { sum += shard.work(); });
     return sum;
 }
 
