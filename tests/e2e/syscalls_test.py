@@ -18,7 +18,7 @@ from pathlib import Path
 from gateway import Client, Gateway, SANITIZED, add_users, connect_packet
 
 TIMES = 1_000
-SLACK = 0.1  # for strace's coming and going
+SLACK = 1.02  # strace comes and goes, and now and then the busy machine divides a round of the loop
 A_TICK = 10  # system calls of a shard once a second, and of the main thread
 
 
@@ -70,7 +70,7 @@ class SystemCallsTest(unittest.TestCase):
         common = {name: count / TIMES for name, count in strace.calls.items() if count > TIMES / 50}
         print(f"{total:.2f} system calls for a {what}:",
               ", ".join(f"{count:.2f} {name}" for name, count in common.items()), flush=True)
-        self.assertLessEqual(total, limit + SLACK)
+        self.assertLessEqual(total, limit * SLACK)
         self.assertGreaterEqual(common.get("sendto", 0), 0.99, "no answers were counted")
 
     def test_a_ping_takes_five_system_calls(self):
