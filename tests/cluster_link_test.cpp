@@ -133,13 +133,20 @@ TEST_CASE("the line of a hello") {
 }
 
 TEST_CASE("the line of an edge") {
-    const LinkHello edge{"east#1", "b1", false, 4};
-    CHECK(to_edge_line(edge) == "pulsegate-edge 1 east#1 b1 4\n");
-    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4") == edge);
-    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 and more") == edge);
-    for (const char* line : {"", "pulsegate-edge 1 east#1 b1", "pulsegate-edge 1 east#1 b1 0",
-                             "pulsegate-edge 1 east#1 b1 -4", "pulsegate-edge 2 east#1 b1 4",
-                             "pulsegate-edge 1  b1 4", "pulsegate-link 1 east#1 b1 4"})
+    EdgeRequest request{.edge = {"east#1", "b1", false, 4}, .link = 18446744073709551615u};
+    CHECK(to_edge_line(request) == "pulsegate-edge 1 east#1 b1 4 18446744073709551615 new\n");
+    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 new") == request);
+    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 new more") == request);
+    request.received = 0;
+    CHECK(to_edge_line(request) == "pulsegate-edge 1 east#1 b1 4 18446744073709551615 0\n");
+    CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 0") == request);
+    for (const char* line :
+         {"", "pulsegate-edge 1 east#1 b1", "pulsegate-edge 1 east#1 b1 4",
+          "pulsegate-edge 1 east#1 b1 4 7", "pulsegate-edge 1 east#1 b1 0 7 new",
+          "pulsegate-edge 1 east#1 b1 -4 7 new", "pulsegate-edge 2 east#1 b1 4 7 new",
+          "pulsegate-edge 1  b1 4 7 new", "pulsegate-link 1 east#1 b1 4 7 new",
+          "pulsegate-edge 1 east#1 b1 4 18446744073709551616 new",
+          "pulsegate-edge 1 east#1 b1 4 7 old", "pulsegate-edge 1 east#1 b1 4 7 -1"})
         CHECK_FALSE(parse_edge_line(line));
 }
 

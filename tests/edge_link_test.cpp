@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
@@ -86,7 +87,7 @@ std::string dial_to_stranger(const std::string& hello, bool reads_answer) {
         std::string answer;
         boost::system::error_code error;
         if (reads_answer) asio::read_until(socket, asio::dynamic_buffer(answer), '\n', error);
-        if (reads_answer) CHECK(answer == "pulsegate-edge 1 east#1 birth 3\n");
+        if (reads_answer) CHECK(answer.starts_with("pulsegate-edge 1 east#1 birth 3 "));
     });
     const HomeNode home{"127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()), "west#1"};
     const std::string why = edge.dial(home);
@@ -94,6 +95,13 @@ std::string dial_to_stranger(const std::string& hello, bool reads_answer) {
     const std::string begin = link_to(home, "");
     CHECK(why.starts_with(begin));
     return why.substr(begin.size());
+}
+
+/// What a node says that has received so many bytes.
+std::string position(std::uint64_t received) {
+    std::string bytes(4, '\0');
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(received >> 8 * i));
+    return bytes;
 }
 
 /// A connection to a node's link, without TLS, which has read the hello.
@@ -146,7 +154,8 @@ TEST_CASE("the end of a node ends its streams at the other end") {
                      .ended = [&](const std::string& why) { ended.set_value(why); }}) == "");
     echoed.get_future().get();
     home.reset();
-    CHECK(ended.get_future().get() == "the other node has closed the connection");
+    CHECK(ended.get_future().get() ==
+          "its connection is lost, and there is no other: Connection refused");
 }
 
 TEST_CASE("an edge says why it has no connection to its home") {
@@ -172,15 +181,17 @@ TEST_CASE("an edge says why it has no connection to its home") {
 
 TEST_CASE("a home closes the connections of all that are not its edges") {
     Peer home("west#1");
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == "");  // it is no home yet
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") ==
+          "refused\n");  // it is no home yet
     home.echo();
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == std::string(4, '\0'));
-    CHECK(answer_to(home, "pulsegate-edge 2 east#1 birth 3\n") == "");
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 other 3\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == position(0));
+    CHECK(answer_to(home, "pulsegate-edge 2 east#1 birth 3 7 new\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 other 3 7 new\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 8 0\n") == "refused\n");
     CHECK(answer_to(home, "GET / HTTP/1.1\r\n\r\n") == "");
     CHECK(answer_to(home, std::string(10'000, 'x')) == "");
     home.link.refuse_edges();
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == "refused\n");
 }
 
 TEST_CASE("a home gets frames that an edge sends together with its line") {
@@ -189,11 +200,36 @@ TEST_CASE("a home gets frames that an edge sends together with its line") {
     asio::io_context io;
     tcp::socket edge = guest_of(home, io);
     const std::string frames("\2\0\0\0hi\1\0\0\0!", 11);
-    const std::string line = "pulsegate-edge 1 east#1 birth 3\n" + frames;
+    const std::string line = "pulsegate-edge 1 east#1 birth 3 7 new\n" + frames;
     asio::write(edge, asio::buffer(line));
-    std::string answer(4 + frames.size(), ' ');
+    std::string answer(24 + frames.size(), ' ');
     asio::read(edge, asio::buffer(answer));
-    CHECK(answer == std::string(4, '\0') + frames);
+    CHECK(answer == position(0) + position(frames.size()) + frames);
+}
+
+TEST_CASE("an edge goes on with its link on another connection") {
+    Peer home("west#1");
+    home.echo();
+    asio::io_context io;
+    const std::string frames("\2\0\0\0hi\1\0\0\0!", 11);
+    {
+        tcp::socket edge = guest_of(home, io);
+        asio::write(edge, asio::buffer("pulsegate-edge 1 east#1 birth 3 7 new\n" + frames));
+        std::string answer(24 + frames.size(), ' ');
+        asio::read(edge, asio::buffer(answer));
+    }
+    for (const std::size_t received : {0, 6, 11}) {
+        tcp::socket edge = guest_of(home, io);
+        asio::write(edge,
+                    asio::buffer(fmt::format("pulsegate-edge 1 east#1 birth 3 7 {}\n", received)));
+        const std::string expected = position(frames.size()) + frames.substr(received);
+        std::string answer(expected.size(), ' ');
+        asio::read(edge, asio::buffer(answer));
+        CHECK(answer == expected);
+    }
+    // It has lost what the home was told that it has: the link ends.
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 6\n") == "refused\n");
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 11\n") == "refused\n");
 }
 
 TEST_CASE("no edge is handed over after the home has refused edges") {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 
 #include "server/cluster/link/link_settings.h"
 #include "server/cluster/link/link_socket.h"
+#include "tests/support/quiet_log.h"
 #include "tests/support/self_signed.h"
 
 using namespace pulsegate;
@@ -75,8 +77,16 @@ std::vector<std::string> contents(std::string_view frames) {
     return found;
 }
 
-/// So long that it does not pass in a test.
-constexpr FrameStream::Limits patient{.tick = std::chrono::minutes(1)};
+/// A tick so long that it does not pass in a test.
+constexpr FrameStream::Limits patient{.tick = std::chrono::minutes(1),
+                                      .ticks_without_connection = 0};
+
+/// What a node says that has received so many bytes.
+std::string position(std::uint64_t received) {
+    std::string bytes(4, '\0');
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(received >> 8 * i));
+    return bytes;
+}
 
 /// A stream, and what it has told.
 struct Ear {
@@ -88,7 +98,7 @@ struct Ear {
     int looks = 0;  ///< whether it is full
 
     explicit Ear(std::shared_ptr<LinkSocket> socket, FrameStream::Limits limits = patient)
-        : stream(FrameStream::open(std::move(socket), {"peer#1", "birth", false, 3}, limits)) {
+        : stream(FrameStream::open(std::move(socket), {"peer#1", "birth", false, 3}, 7, limits)) {
         stream->begin({.received =
                            [this](std::string_view frames) {
                                CHECK_FALSE(why);
@@ -171,7 +181,7 @@ TEST_CASE("frames travel in both directions, and say who the other node is") {
 TEST_CASE("while it is full, a stream reads nothing, and the other node is not called silent") {
     asio::io_context io;
     constexpr auto tick = std::chrono::milliseconds(1);
-    Told ends(io, {.tick = tick});
+    Told ends(io, {.tick = tick, .ticks_without_connection = 0});
     ends.ear.is_full = true;
     ends.say(frame("waits"));
     run_until(io, [&] { return ends.ear.looks == 50; });  // longer than 16 ticks
@@ -252,7 +262,7 @@ TEST_CASE("large frames pass, and their memory does not count as waiting for lon
 TEST_CASE("frames may arrive in pieces, wherever they are cut") {
     asio::io_context io;
     Told told(io);
-    const std::string empty(4, '\0');
+    const std::string empty = position(0);
     const std::string all =
         frame("one") + empty + frame("t") + frame(std::string(300, '3')) + empty;
     const std::vector<std::string> expected{"one", "t", std::string(300, '3')};
@@ -292,16 +302,17 @@ TEST_CASE("a frame that is too large ends the stream after the frames before it"
 
 TEST_CASE("a node that is silent for 16 ticks is gone, even if nobody has begun to read") {
     asio::io_context io;
-    const FrameStream::Limits hasty{.tick = std::chrono::milliseconds(1)};
+    const FrameStream::Limits hasty{.tick = std::chrono::milliseconds(1),
+                                    .ticks_without_connection = 0};
     Told told(io, hasty);
     run_until(io, [&] { return told.ear.why.has_value(); });
     CHECK(*told.ear.why == "the other node is silent");
     std::array<char, 16> room{};
-    std::size_t got = asio::read(told.peer, asio::buffer(room, 4));
-    CHECK(std::string_view(room.data(), got) == std::string_view("\0\0\0\0", 4));  // it was not
+    std::size_t got = asio::read(told.peer, asio::buffer(room, 12));
+    CHECK(std::string_view(room.data(), got) == position(0));  // it was not
 
     auto [one, other] = connected_pair(io);
-    const auto stream = FrameStream::open(link_socket(std::move(one)), {}, hasty);
+    const auto stream = FrameStream::open(link_socket(std::move(one)), {}, 7, hasty);
     boost::system::error_code error;
     io.restart();
     io.run();  // until nothing is under way
@@ -377,7 +388,7 @@ TEST_CASE("a stream tells once why it ended") {
 TEST_CASE("a handler may end its stream, and nothing is received after that") {
     asio::io_context io;
     auto [one, other] = connected_pair(io);
-    const auto stream = FrameStream::open(link_socket(std::move(one)), {}, patient);
+    const auto stream = FrameStream::open(link_socket(std::move(one)), {}, 7, patient);
     int deliveries = 0;
     std::string why;
     stream->begin({.received =
@@ -418,4 +429,153 @@ TEST_CASE("an io_context may be destroyed while a stream is busy and threads sen
         CHECK(witness.use_count() == 1);  // the handlers are gone
         CHECK(left.use_count() == 1);
     });
+}
+
+// -- the next connection --
+
+namespace {
+
+/// Both ends of a stream whose connections are cut. The end that begins a connection is the near
+/// one, as an edge does.
+struct Severed {
+    static constexpr FrameStream::Limits limits{.tick = std::chrono::minutes(1)};
+
+    explicit Severed(asio::io_context& context) : Severed(context, connected_pair(context)) {}
+
+    Severed(asio::io_context& context, std::pair<tcp::socket, tcp::socket> ends)
+        : io(context),
+          near(link_socket(std::move(ends.first)), limits),
+          far(link_socket(std::move(ends.second)), limits) {}
+
+    void connect() {
+        auto [one, other] = connected_pair(io);
+        const auto received = near.stream->received();
+        CHECK(far.stream->resume(link_socket(std::move(other)), received));
+        CHECK(near.stream->resume(link_socket(std::move(one)), far.stream->received()));
+    }
+
+    asio::io_context& io;
+    Ear near, far;
+};
+
+}  // namespace
+
+TEST_CASE("frames arrive once and in order, wherever the connections are cut") {
+    const QuietLog quiet;
+    std::mt19937 random(20261128);
+    for (int round = 0; round < 20; ++round) {
+        asio::io_context io;
+        Severed ends(io);
+        std::vector<std::string> to_near, to_far;
+        const auto send = [&](Ear& from, std::vector<std::string>& expected) {
+            const std::size_t size = random() % 10 == 0 ? random() % 2'000'000 : random() % 100;
+            expected.push_back(std::to_string(expected.size()) + std::string(size, 'x'));
+            from.stream->send(frame(expected.back()));
+        };
+        for (int step = 0; step < 200; ++step) {
+            if (random() % 3 == 0) send(ends.near, to_far);
+            if (random() % 3 == 0) send(ends.far, to_near);
+            for (auto left = random() % 8; left > 0; --left) io.poll_one();
+            if (random() % 8 == 0) ends.connect();
+            io.restart();
+        }
+        run_until(io, [&] {
+            return ends.far.received.size() == to_far.size() &&
+                   ends.near.received.size() == to_near.size();
+        });
+        CHECK(ends.far.received == to_far);
+        CHECK(ends.near.received == to_near);
+        CHECK_FALSE(ends.near.why);
+    }
+}
+
+TEST_CASE("a stream that has lost its connection says so, and keeps what it is given") {
+    const QuietLog quiet;
+    asio::io_context io;
+    auto [one, other] = connected_pair(io);
+    Ear ear(link_socket(std::move(one)), Severed::limits);
+    int losses = 0;
+    ear.stream->on_loss([&] { ++losses; });
+    ear.stream->send(frame("before"));
+    std::string bytes(10, ' ');
+    run_until(io, [&] { return other.available() == bytes.size(); });
+    asio::read(other, asio::buffer(bytes));
+    other.close();
+    run_until(io, [&] { return losses == 1; });
+    CHECK(ear.stream->is_without_connection());
+    ear.stream->send(frame("between"));
+    io.poll();
+    CHECK_FALSE(ear.why);
+
+    SUBCASE("the other node has received the first frame") {
+        auto [next, peer] = connected_pair(io);
+        CHECK(ear.stream->resume(link_socket(std::move(next)), 10));
+        run_until(io, [&] { return ear.stream->waiting() == 0; });
+        std::string again(23, ' ');
+        asio::read(peer, asio::buffer(again));
+        CHECK(again == position(0) + frame("between"));
+    }
+    SUBCASE("it has received nothing") {
+        auto [next, peer] = connected_pair(io);
+        CHECK(ear.stream->resume(link_socket(std::move(next)), 0));
+        run_until(io, [&] { return ear.stream->waiting() == 0; });
+        std::string again(33, ' ');
+        asio::read(peer, asio::buffer(again));
+        CHECK(again == position(0) + frame("before") + frame("between"));
+    }
+    SUBCASE("it claims more than it was sent") {
+        auto [next, peer] = connected_pair(io);
+        CHECK_FALSE(ear.stream->resume(link_socket(std::move(next)), 11));
+        CHECK(ear.why == "the other node has received 11 bytes, which can't be");
+        CHECK_FALSE(ear.stream->is_without_connection());
+    }
+}
+
+TEST_CASE("a stream ends if it has no connection for 16 ticks") {
+    const QuietLog quiet;
+    asio::io_context io;
+    Told told(io, {.tick = std::chrono::milliseconds(1)});
+    told.peer.close();
+    run_until(io, [&] { return told.ear.why.has_value(); });
+    CHECK(*told.ear.why ==
+          "the other node has closed the connection; there was no other connection in time");
+    auto [one, other] = connected_pair(io);
+    CHECK_FALSE(told.ear.stream->resume(link_socket(std::move(one)), 0));
+}
+
+TEST_CASE("a position that can't be ends the stream") {
+    asio::io_context io;
+    Told told(io);
+    told.say(frame("before") + position(1));
+    run_until(io, [&] { return told.ear.why.has_value(); });
+    CHECK(told.ear.received == std::vector<std::string>{"before"});
+    CHECK(*told.ear.why == "the other node has received 1 bytes, which can't be");
+}
+
+TEST_CASE("a node is told what it need not keep, with the next frames or at once after many") {
+    asio::io_context io;
+    Told told(io);
+    told.say(frame("one"));
+    run_until(io, [&] { return !told.ear.received.empty(); });
+    told.ear.stream->send(frame("answer"));
+    run_until(io, [&] { return told.ear.stream->waiting() == 0; });
+    std::string bytes(22, ' ');
+    asio::read(told.peer, asio::buffer(bytes));
+    CHECK(bytes == position(7) + frame("answer"));
+    told.say(frame(std::string(std::size_t{256} << 10, 'x')));
+    run_until(io, [&] { return told.peer.available() == 12; });
+}
+
+TEST_CASE("streams are found by their name and their node, as long as they have not ended") {
+    asio::io_context io;
+    Told told(io);
+    const auto find = [&](const char* node, std::uint64_t name) {
+        return FrameStream::find(io.get_executor(), node, name);
+    };
+    CHECK(find("peer#1", 7) == told.ear.stream);
+    CHECK(find("peer#1", 8) == nullptr);
+    CHECK(find("peer#2", 7) == nullptr);
+    told.ear.stream->end("a test's reason");
+    run_until(io, [&] { return told.ear.why.has_value(); });
+    CHECK(find("peer#1", 7) == nullptr);
 }

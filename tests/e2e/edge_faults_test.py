@@ -256,18 +256,41 @@ class CutLinkTest(EdgeCase):
         wait_until(lambda: self.edge_node.log.count("linked to node home") >= times, what="the link")
         wait_until(lambda: ask(self.edge_node.http_port, "/readyz")[0] == 200, what="the link")
 
-    def test_a_link_that_is_cut_again_and_again_shows_nobody_offline(self):
-        ann = self.edge_node.connect("ann", version=5)
+    def test_a_link_that_is_cut_again_and_again_is_not_noticed(self):
+        ann, eve = self.edge_node.connect("ann", version=5), self.edge_node.connect("eve", clean=False)
+        bob = self.gateway.connect("bob")
         watcher = observed(self.gateway, "ann")
-        for times in range(3 if SANITIZED else 10):
+        eve.subscribe("to/eve", qos=1)
+        bob.subscribe("to/bob")
+        cuts = 20 if SANITIZED else 100
+        for number in range(cuts):
+            text = b"%d" % number
             self.relay.cut()
-            answers = ann.receive_until_closed()
-            self.assertEqual([(first, body[0]) for first, body in answers], [(0xE0, 0x8B)])
-            self.linked(times + 2)
-            ann = self.edge_node.connect("ann", version=5)
+            ann.publish("to/bob", text, qos=1)
+            if number % 2:
+                self.relay.cut()
+            self.assertEqual(bob.receive_publish(), ("to/bob", text))
+            self.relay.cut()
+            bob.publish("to/eve", text * 1000, qos=1)
+            self.assertEqual(bob.receive()[0], 0x40)
+            self.assertEqual(ann.receive()[0], 0x40)
+            self.assertEqual(eve.receive_publish(), ("to/eve", text * 1000))
+        self.assertGreaterEqual(self.edge_node.log.count("it has a new connection"), cuts)
+        self.assertEqual(self.edge_node.log.count("linked to node home"), 1)
         ann.disconnect()
         self.assertEqual(first_offline(watcher)["cause"], "logout")
-        wait_until(lambda: self.gateway.metric("pulsegate_connections") == 1, what="no client but the watcher")
+
+    def test_a_link_that_passes_nothing_for_some_seconds_is_not_noticed(self):
+        ann, bob = self.edge_node.connect("ann", version=5, keepalive=60), self.gateway.connect("bob")
+        bob.subscribe("to/bob")
+        self.relay.passes.clear()
+        ann.publish("to/bob", b"late", qos=1)
+        self.edge_node.wait_for_log("its connection is lost: the other node is silent")
+        ann.ping()
+        self.relay.passes.set()
+        self.assertEqual(bob.receive_publish(), ("to/bob", b"late"))
+        self.assertEqual(ann.receive()[0], 0x40)
+        self.assertEqual(self.edge_node.log.count("linked to node home"), 1)
 
     def test_a_link_that_passes_nothing_is_replaced(self):
         ann = self.edge_node.connect("ann", version=5, keepalive=60)
@@ -286,8 +309,9 @@ class CutLinkTest(EdgeCase):
         port = self.relay.target
         hello = Client(port).socket.recv(1000)
         birth = hello.split()[3] if len(hello.split()) > 3 else b"x"
-        for sent in (b"", b"\n", os.urandom(5000), b"GET / HTTP/1.1\r\n\r\n", b"pulsegate-edge 1 x#1 no 2\n", b"x" * 100_000,
-                     b"pulsegate-edge 1 x#1 " + birth + b" 99999999999\n", b"pulsegate-edge 1 x#1 " + birth + b" 0\n"):
+        for sent in (b"", b"\n", os.urandom(5000), b"GET / HTTP/1.1\r\n\r\n", b"pulsegate-edge 1 x#1 no 2 7 new\n", b"x" * 100_000,
+                     b"pulsegate-edge 1 x#1 " + birth + b" 99999999999 7 new\n",
+                     b"pulsegate-edge 1 x#1 " + birth + b" 0 7 new\n", b"pulsegate-edge 1 x#1 " + birth + b" 2 7 5\n"):
             with Client(port) as guest:
                 try:
                     guest.send(sent)

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "server/base/log.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
@@ -25,16 +26,17 @@ constexpr std::chrono::milliseconds pause_when_full{2};
 constexpr int ticks_between_frames = 4;
 constexpr int ticks_of_silence = 16;
 constexpr std::size_t size_bytes = 4;
-constexpr std::string_view empty_frame("\0\0\0\0", size_bytes);
+/// After so many bytes the other node is told at once, lest it keep too much.
+constexpr std::uint64_t tell_after = std::uint64_t{256} << 10;
 constexpr std::size_t read_room = std::size_t{64} << 10;
 /// A large frame must not keep its memory.
 constexpr std::size_t most_idle_room = std::size_t{1} << 20;
 
-std::size_t frame_size(const char* bytes) {
-    std::size_t size = 0;
-    for (std::size_t i = size_bytes; i-- > 0;)
-        size = size << 8 | static_cast<unsigned char>(bytes[i]);
-    return size;
+std::uint64_t little_endian(const char* bytes, std::size_t size) {
+    std::uint64_t number = 0;
+    for (std::size_t i = size; i-- > 0;)
+        number = number << 8 | static_cast<unsigned char>(bytes[i]);
+    return number;
 }
 
 void give_back(std::string& idle) {
@@ -67,38 +69,84 @@ private:
     }
 };
 
-FrameStream::FrameStream(std::shared_ptr<LinkSocket> socket, LinkHello peer, Limits limits)
-    : socket_(std::move(socket)),
-      peer_(std::move(peer)),
+FrameStream::FrameStream(std::shared_ptr<LinkSocket> socket, LinkHello peer, std::uint64_t name,
+                         Limits limits)
+    : peer_(std::move(peer)),
+      name_(name),
       limits_(limits),
-      executor_(socket_->tcp().get_executor()),
+      executor_(socket->tcp().get_executor()),
       registry_(asio::use_service<Registry>(asio::query(executor_, asio::execution::context))),
       timer_(executor_),
-      pause_(executor_),
-      in_(std::move(socket_->unread())),
-      filled_(in_.size()) {}
+      pause_(executor_) {
+    use(std::move(socket));
+}
 
 FrameStream::~FrameStream() = default;
 
 std::shared_ptr<FrameStream> FrameStream::open(std::shared_ptr<LinkSocket> socket, LinkHello peer,
-                                               Limits limits) {
-    error_code ignored;  // the connection may have ended, which reading will tell
-    socket->tcp().expires_never();
-    socket->tcp().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+                                               std::uint64_t name, Limits limits) {
     std::shared_ptr<FrameStream> stream(
-        new FrameStream(std::move(socket), std::move(peer), limits));
+        new FrameStream(std::move(socket), std::move(peer), name, limits));
     stream->registry_.streams.insert(stream);
     stream->await_tick();
     return stream;
 }
 
+std::shared_ptr<FrameStream> FrameStream::find(const asio::any_io_executor& executor,
+                                               const std::string& incarnation, std::uint64_t name) {
+    const auto& streams =
+        asio::use_service<Registry>(asio::query(executor, asio::execution::context)).streams;
+    const auto found = std::ranges::find_if(streams, [&](const auto& stream) {
+        return stream->name_ == name && stream->peer_.incarnation == incarnation;
+    });
+    return found == streams.end() ? nullptr : *found;
+}
+
+std::optional<std::uint64_t> FrameStream::greeting(std::string_view bytes) {
+    if (bytes.size() < greeting_bytes || little_endian(bytes.data(), size_bytes) != 0) return {};
+    return little_endian(bytes.data() + size_bytes, sizeof(std::uint64_t));
+}
+
+void FrameStream::use(std::shared_ptr<LinkSocket> socket) {
+    error_code ignored;  // the connection may have ended, which reading will tell
+    socket->tcp().expires_never();
+    socket->tcp().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    socket_ = std::move(socket);
+    in_ = std::move(socket_->unread());
+    filled_ = in_.size();
+    silent_ticks_ = 0;
+}
+
 void FrameStream::begin(Handlers handlers) {
     asio::post(executor_, [self = shared_from_this(), handlers = std::move(handlers)]() mutable {
-        if (!self->socket_) return handlers.ended(self->why_);
+        if (self->has_ended_) return handlers.ended(self->why_);
         self->handlers_ = std::move(handlers);
+        self->has_begun_ = true;
         self->take(0);
         self->read();
     });
+}
+
+bool FrameStream::resume(std::shared_ptr<LinkSocket> socket, std::uint64_t position) {
+    if (has_ended_) return false;
+    drop_connection();
+    if (!kept_.resume(position)) {
+        finish(fmt::format("the other node has received {} bytes, which can't be", position));
+        return false;
+    }
+    use(std::move(socket));
+    {
+        const std::lock_guard lock(mutex_);
+        waiting_ = kept_.unwritten() + out_.size();
+    }
+    spdlog::info("link to {}: it has a new connection, and sends {} bytes again", peer_.incarnation,
+                 kept_.unwritten());
+    must_tell_ = true;
+    write();
+    if (!has_begun_) return true;
+    take(0);
+    read();
+    return true;
 }
 
 std::size_t FrameStream::send(std::string_view frames) {
@@ -111,12 +159,21 @@ std::size_t FrameStream::send(std::string_view frames) {
     }
     out_ += frames;
     waiting_ += frames.size();
-    if (!std::exchange(is_writing_, true))
-        asio::post(executor_, [self = shared_from_this()] { self->write(); });
+    want_write();
     return waiting_;
 }
 
-void FrameStream::greet() { send(empty_frame); }
+/// The mutex is locked.
+void FrameStream::want_write() {
+    if (!std::exchange(is_writing_, true))
+        asio::post(executor_, [self = shared_from_this()] { self->write(); });
+}
+
+void FrameStream::greet() {
+    must_tell_ = true;
+    const std::lock_guard lock(mutex_);
+    if (is_open_) want_write();
+}
 
 std::size_t FrameStream::waiting() const {
     const std::lock_guard lock(mutex_);
@@ -134,17 +191,39 @@ void FrameStream::end_soon(std::string why) {
     asio::post(executor_, [self = shared_from_this(), why = std::move(why)] { self->finish(why); });
 }
 
+/// What was under way on the connection is done again on the next one.
+void FrameStream::drop_connection() {
+    if (socket_) socket_->tcp().close();
+    socket_.reset();  // the operations under way keep it until they are done
+    is_write_under_way_ = false;
+    going_.clear();
+    gone_ = 0;
+    filled_ = 0;
+    silent_ticks_ = 0;
+    const std::lock_guard lock(mutex_);
+    is_writing_ = true;
+}
+
+void FrameStream::lose_connection(const std::string& why) {
+    if (limits_.ticks_without_connection == 0) return finish(why);
+    drop_connection();
+    why_ = why;
+    spdlog::info("link to {}: its connection is lost: {}", peer_.incarnation, why);
+    if (lost_) lost_();
+}
+
 void FrameStream::finish(const std::string& why) {
-    if (!socket_) return;
+    if (std::exchange(has_ended_, true)) return;
     {
         const std::lock_guard lock(mutex_);
         is_open_ = false;
         out_ = {};
         waiting_ = 0;
     }
+    drop_connection();
     why_ = why;
-    socket_->tcp().close();
-    socket_.reset();  // the operations under way keep it until they are done
+    kept_ = {};
+    lost_ = nullptr;
     timer_.reset();
     pause_.reset();
     registry_.streams.erase(shared_from_this());
@@ -158,30 +237,39 @@ void FrameStream::abandon() {
         const std::lock_guard lock(mutex_);
         is_open_ = false;
     }
+    has_ended_ = true;
     socket_.reset();
     timer_.reset();
     pause_.reset();
+    lost_ = nullptr;
     handlers_ = {};
 }
 
 void FrameStream::await_tick() {
     timer_->expires_after(limits_.tick);
     timer_->async_wait([self = shared_from_this()](error_code) {
-        if (self->socket_) self->tick();
+        if (!self->has_ended_) self->tick();
     });
 }
 
 void FrameStream::tick() {
-    if (++silent_ticks_ > ticks_of_silence) return finish("the other node is silent");
-    if (++unsent_ticks_ >= ticks_between_frames && waiting() == 0) greet();
-    await_tick();
+    ++silent_ticks_;
+    if (!socket_ && silent_ticks_ > limits_.ticks_without_connection)
+        finish(fmt::format("{}; there was no other connection in time", why_));
+    else if (socket_ && silent_ticks_ > ticks_of_silence)
+        lose_connection("the other node is silent");
+    else if (socket_ && (received_ != told_ || ++unsent_ticks_ >= ticks_between_frames))
+        greet();
+    if (!has_ended_) await_tick();
 }
 
 /// The silence of a node that is not read means nothing.
 void FrameStream::read_when_there_is_room() {
     silent_ticks_ = 0;
     pause_->expires_after(pause_when_full);
-    pause_->async_wait([self = shared_from_this()](error_code) { self->read(); });
+    pause_->async_wait([self = shared_from_this(), socket = socket_](error_code) {
+        if (self->socket_ == socket) self->read();
+    });
 }
 
 void FrameStream::read() {
@@ -192,8 +280,8 @@ void FrameStream::read() {
     socket_->read_some(
         asio::buffer(in_.data() + filled_, in_.size() - filled_),
         [self = shared_from_this(), socket = socket_](error_code error, std::size_t got) {
-            if (!self->socket_) return;
-            if (error) return self->finish(end_text(error));
+            if (self->socket_ != socket) return;
+            if (error) return self->lose_connection(end_text(error));
             self->take(got);
             self->read();
         });
@@ -205,52 +293,80 @@ void FrameStream::take(std::size_t got) {
     std::size_t begin = 0;  // of the frames that are delivered together
     std::size_t end = 0;
     while (filled_ - end >= size_bytes) {
-        const std::size_t size = frame_size(in_.data() + end);
+        const char* const at = in_.data() + end;
+        const auto size = static_cast<std::size_t>(little_endian(at, size_bytes));
         if (size > largest_frame) {
             deliver(begin, end);
             return finish(fmt::format("the other node announces a frame of {} bytes", size));
         }
-        if (size == 0) {
-            deliver(begin, end);
-            begin = end + size_bytes;
-        } else if (filled_ - end - size_bytes < size) {
-            break;
-        }
-        end += size_bytes + size;
+        const std::size_t whole = size == 0 ? greeting_bytes : size_bytes + size;
+        if (filled_ - end < whole) break;
+        end += whole;
+        if (size > 0) continue;
+        deliver(begin, end - whole);
+        begin = end;
+        const std::uint64_t position = little_endian(at + size_bytes, sizeof(std::uint64_t));
+        if (!kept_.acknowledge(position))
+            return finish(
+                fmt::format("the other node has received {} bytes, which can't be", position));
     }
     deliver(begin, end);
     filled_ -= end;
     std::memmove(in_.data(), in_.data() + end, filled_);
+    if (received_ - told_ >= tell_after) greet();
 }
 
 void FrameStream::deliver(std::size_t begin, std::size_t end) {
     if (begin == end) return;
+    received_ += end - begin;
     handlers_.received(std::string_view(in_).substr(begin, end - begin));
 }
 
 void FrameStream::write() {
-    if (!socket_) return;
-    if (gone_ == going_.size()) {
-        const std::lock_guard lock(mutex_);
-        is_writing_ = !out_.empty();
-        going_.clear();
-        give_back(going_);
-        std::swap(going_, out_);
-        gone_ = 0;
-        if (!is_writing_) return;
-    }
+    if (!socket_ || is_write_under_way_) return;
+    if (gone_ == going_.size() && !fill()) return;
+    is_write_under_way_ = true;
     socket_->write_some(asio::buffer(going_) + gone_, [self = shared_from_this(), socket = socket_](
                                                           error_code error, std::size_t sent) {
-        if (!self->socket_) return;
-        if (error) return self->finish(end_text(error));
-        self->unsent_ticks_ = 0;
-        self->gone_ += sent;
-        {
-            const std::lock_guard lock(self->mutex_);
-            self->waiting_ -= sent;
-        }
+        if (self->socket_ != socket) return;
+        self->is_write_under_way_ = false;
+        if (error) return self->lose_connection(end_text(error));
+        self->note_written(sent);
         self->write();
     });
+}
+
+/// Puts into `going_` what is to be written next. False if there is nothing.
+bool FrameStream::fill() {
+    going_.clear();
+    give_back(going_);
+    gone_ = 0;
+    if (must_tell_ || received_ != told_) {
+        going_.append(size_bytes, '\0');
+        for (std::size_t i = 0; i < sizeof(std::uint64_t); ++i)
+            going_.push_back(static_cast<char>(received_ >> 8 * i));
+        told_ = received_;
+        must_tell_ = false;
+    }
+    going_frames_ = going_.size();
+    {
+        const std::lock_guard lock(mutex_);
+        if (!out_.empty()) kept_.add(std::exchange(out_, {}));
+        is_writing_ = kept_.unwritten() > 0 || !going_.empty();
+        if (!is_writing_) return false;
+    }
+    going_ += kept_.next();
+    if (kept_.bytes() <= 2 * limits_.most_waiting) return true;
+    finish(fmt::format("the other node has not acknowledged {} bytes", kept_.bytes()));
+    return false;
+}
+
+void FrameStream::note_written(std::size_t bytes) {
+    unsent_ticks_ = 0;
+    const std::size_t before = std::max(gone_, going_frames_);
+    gone_ += bytes;
+    const std::lock_guard lock(mutex_);
+    waiting_ -= std::max(gone_, going_frames_) - before;
 }
 
 }  // namespace pulsegate

@@ -11,18 +11,23 @@
 #include <string>
 #include <string_view>
 
+#include "server/cluster/link/kept_frames.h"
 #include "server/cluster/link/link_hello.h"
 
 namespace pulsegate {
 
 class LinkSocket;
 
-/// A connection between two nodes that carries frames in both directions. A frame is the number of
-/// its bytes (u32, little endian, 1 to `largest_frame`), and then the bytes. A node that has sent
-/// nothing for a while sends the number 0, so that the other node knows that it is there.
+/// A link between two nodes: it carries frames in both directions, each once and in order. It
+/// outlives its connection: it goes on with the next one, if there is one soon.
 ///
-/// It belongs to the thread of an io_context, which keeps it until it ends. Objects of other
-/// threads may send and end it, also while the io_context is destroyed.
+/// A frame is the number of its bytes (u32, little endian, 1 to `largest_frame`), and then the
+/// bytes. The number 0 and a position (u64) say that the node is there, and has received the frames
+/// up to this position; see KeptFrames. A node sends them when it has sent nothing for a while, and
+/// with its next write after it has received frames.
+///
+/// The stream belongs to the thread of an io_context, which keeps it until it ends. Objects of
+/// other threads may send and end it, also while the io_context is destroyed.
 class FrameStream : public std::enable_shared_from_this<FrameStream> {
 public:
     struct Handlers {
@@ -37,19 +42,29 @@ public:
     };
 
     struct Limits {
-        /// It sends the number 0 after 4 ticks without a frame, and ends after 16 ticks in which it
-        /// received nothing. A process that was stopped has missed ticks, so it reads before it
-        /// concludes that the other node is silent.
+        /// It sends a position after 4 ticks without a frame, and gives its connection up after 16
+        /// ticks in which it received nothing. A process that was stopped has missed ticks, so it
+        /// reads before it concludes that the other node is silent.
         std::chrono::milliseconds tick{250};
+        /// So long after the loss of its connection it ends. 0: at once.
+        int ticks_without_connection = 16;
         std::size_t most_waiting = std::size_t{64} << 20;
     };
 
     static constexpr std::size_t largest_frame = std::size_t{17} << 20;
 
+    /// The first bytes that a node sends on a connection, after its hello. Nothing if they are
+    /// none.
+    static std::optional<std::uint64_t> greeting(std::string_view bytes);
+    static constexpr std::size_t greeting_bytes = 12;
+
     /// On the io_context's thread. Nothing is read before `begin`. So a stream without `begin` ends
-    /// as if the other node were silent.
+    /// as if the other node were silent. `name`: EdgeRequest::link.
     static std::shared_ptr<FrameStream> open(std::shared_ptr<LinkSocket> socket, LinkHello peer,
-                                             Limits limits);
+                                             std::uint64_t name, Limits limits);
+    /// The stream of this thread's io_context with this name, to the node with this incarnation.
+    static std::shared_ptr<FrameStream> find(const boost::asio::any_io_executor& executor,
+                                             const std::string& incarnation, std::uint64_t name);
     ~FrameStream();
     FrameStream(const FrameStream&) = delete;
     FrameStream& operator=(const FrameStream&) = delete;
@@ -57,13 +72,24 @@ public:
     /// Call it once, on the io_context's thread. The handlers are called on this thread, too.
     void begin(Handlers handlers);
 
+    // On the io_context's thread, for the next connection:
+    /// `lost` is called when the stream has lost its connection, and will go on with another one.
+    void on_loss(std::function<void()> lost) { lost_ = std::move(lost); }
+    bool is_without_connection() const { return !socket_ && !has_ended_; }
+    /// The position up to which it has received the frames of the other node.
+    std::uint64_t received() const { return received_; }
+    /// It goes on with this connection instead of the one that it has, if any. `position` is the
+    /// one up to which the other node has received. False if the stream has ended, or can't go on
+    /// there and so ends.
+    bool resume(std::shared_ptr<LinkSocket> socket, std::uint64_t position);
+
     /// Any thread may call it. `frames` are whole frames with their sizes. Frames that are handed
     /// in while a write is under way leave with the next write. After the end it does nothing.
     /// Returns the number of bytes that are not yet written.
     std::size_t send(std::string_view frames);
-    /// Shows the other node at once that this one is there.
+    /// On the io_context's thread: shows the other node at once that this one is there.
     void greet();
-    /// Any thread may call it: bytes that are not yet written.
+    /// Any thread may call it: bytes that are not yet written to the connection.
     std::size_t waiting() const;
 
     /// Any thread may call it. Bytes that are not yet written are dropped.
@@ -75,10 +101,14 @@ public:
 private:
     class Registry;
 
-    FrameStream(std::shared_ptr<LinkSocket> socket, LinkHello peer, Limits limits);
+    FrameStream(std::shared_ptr<LinkSocket> socket, LinkHello peer, std::uint64_t name,
+                Limits limits);
 
+    void use(std::shared_ptr<LinkSocket> socket);
     void end_soon(std::string why);
     void deliver(std::size_t begin, std::size_t end);
+    void drop_connection();
+    void lose_connection(const std::string& why);
     void finish(const std::string& why);
     void abandon();
     void await_tick();
@@ -86,29 +116,42 @@ private:
     void read();
     void read_when_there_is_room();
     void take(std::size_t got);
+    void want_write();
     void write();
+    bool fill();
+    void note_written(std::size_t bytes);
 
     // Of the io_context's thread.
-    std::shared_ptr<LinkSocket> socket_;  ///< null: the stream has ended
+    std::shared_ptr<LinkSocket> socket_{};  ///< null: it has no connection
     const LinkHello peer_;
+    const std::uint64_t name_;
     const Limits limits_;
     const boost::asio::any_io_executor executor_;
     Registry& registry_;
     std::optional<boost::asio::steady_timer> timer_;
     std::optional<boost::asio::steady_timer> pause_;
     Handlers handlers_{};
-    std::string why_{};  ///< why it has ended
+    bool has_begun_ = false;
+    bool has_ended_ = false;
+    std::function<void()> lost_{};
+    std::string why_{};  ///< why it has ended, or lost its connection
     int unsent_ticks_ = 0;
-    int silent_ticks_ = 0;
+    int silent_ticks_ = 0;    ///< of its connection, or without one
     std::string in_{};        ///< begins with a frame
     std::size_t filled_ = 0;  ///< bytes of `in_` that were received
-    std::string going_{};     ///< being written
-    std::size_t gone_ = 0;    ///< bytes of `going_` that are written
+    std::uint64_t received_ = 0;
+    std::uint64_t told_ = 0;  ///< what the other node was told of `received_`
+    bool must_tell_ = false;  ///< also if it knows
+    KeptFrames kept_{};
+    bool is_write_under_way_ = false;
+    std::string going_{};           ///< being written
+    std::size_t going_frames_ = 0;  ///< where its frames begin
+    std::size_t gone_ = 0;          ///< bytes of `going_` that are written
 
     // Guarded by the mutex. While the stream is open, the io_context exists.
     mutable std::mutex mutex_{};
     bool is_open_ = true;
-    bool is_writing_ = false;
+    bool is_writing_ = false;  ///< or will write, as soon as it has a connection
     std::string out_{};
     std::size_t waiting_ = 0;
 };

@@ -22,8 +22,10 @@ struct DialedHome {
     std::string why{};                      ///< why there is none
 };
 
-/// Connects the node `self` to a home, as its edge. `self.shards` is the number of its own shards.
-/// Without TLS if `tls` is null. `patience` is for all steps but the resolution of the address.
+/// Links the node `self` to a home, as its edge. When the link has lost its connection, it gets
+/// another one, as long as the same process of the home is there. `self.shards` is the number of
+/// its own shards. Without TLS if `tls` is null. `patience` is for all steps of a connection but
+/// the resolution of the address.
 boost::asio::awaitable<DialedHome> dial_home(HomeNode home,
                                              std::shared_ptr<boost::asio::ssl::context> tls,
                                              LinkHello self, std::chrono::milliseconds patience);

@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view magic = "pulsegate-link";
 constexpr std::string_view edge_magic = "pulsegate-edge";
 constexpr std::string_view edge_version = "1";
+constexpr std::string_view link_begins = "new";
 
 std::string_view next_word(std::string_view& line) {
     const std::size_t end = line.find(' ');
@@ -19,11 +20,12 @@ std::string_view next_word(std::string_view& line) {
     return word;
 }
 
-/// 0 if it is not a number.
-unsigned shards_in(std::string_view word) {
-    unsigned number = 0;
+template <class Number>
+std::optional<Number> word_number(std::string_view word) {
+    Number number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    return error == std::errc() && end == word.data() + word.size() ? number : 0;
+    if (error != std::errc() || end != word.data() + word.size()) return {};
+    return number;
 }
 
 }  // namespace
@@ -41,23 +43,32 @@ std::optional<LinkHello> parse_link_hello(std::string_view line) {
     const std::string_view redis = next_word(line);
     if (hello.incarnation.empty() || (redis != "redis" && redis != "no-redis")) return {};
     hello.has_redis = redis == "redis";
-    hello.shards = shards_in(next_word(line));
+    hello.shards = word_number<unsigned>(next_word(line)).value_or(0);
     return hello;
 }
 
-std::string to_edge_line(const LinkHello& edge) {
-    return fmt::format("{} {} {} {} {}\n", edge_magic, edge_version, edge.incarnation, edge.birth,
-                       edge.shards);
+std::string to_edge_line(const EdgeRequest& request) {
+    const LinkHello& edge = request.edge;
+    return fmt::format(
+        "{} {} {} {} {} {} {}\n", edge_magic, edge_version, edge.incarnation, edge.birth,
+        edge.shards, request.link,
+        request.received ? fmt::to_string(*request.received) : std::string(link_begins));
 }
 
-std::optional<LinkHello> parse_edge_line(std::string_view line) {
+std::optional<EdgeRequest> parse_edge_line(std::string_view line) {
     if (next_word(line) != edge_magic || next_word(line) != edge_version) return {};
-    LinkHello edge;
-    edge.incarnation = next_word(line);
-    edge.birth = next_word(line);
-    edge.shards = shards_in(next_word(line));
-    if (edge.incarnation.empty() || edge.shards == 0) return {};
-    return edge;
+    EdgeRequest request;
+    request.edge.incarnation = next_word(line);
+    request.edge.birth = next_word(line);
+    request.edge.shards = word_number<unsigned>(next_word(line)).value_or(0);
+    const auto link = word_number<std::uint64_t>(next_word(line));
+    const std::string_view received = next_word(line);
+    if (received != link_begins) request.received = word_number<std::uint64_t>(received);
+    if (request.edge.incarnation.empty() || request.edge.shards == 0 || !link ||
+        (received != link_begins && !request.received))
+        return {};
+    request.link = *link;
+    return request;
 }
 
 }  // namespace pulsegate

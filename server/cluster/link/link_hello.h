@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,14 +31,29 @@ std::string to_line(const LinkHello& hello);
 /// `line` has no line end. Nothing if it is not the hello of a node.
 std::optional<LinkHello> parse_link_hello(std::string_view line);
 
-/// The answer of an *edge*, with its line end. An edge is a node that wants to forward the packets
-/// of its clients to the node that it has connected to:
-///
-///     pulsegate-edge 1 east#fedcba9876543210 6f1c… 4
-std::string to_edge_line(const LinkHello& edge);
+/// What an *edge* wants of the node that it has connected to. An edge is a node that forwards the
+/// packets of its clients.
+struct EdgeRequest {
+    LinkHello edge{};        ///< its `has_redis` is not known
+    std::uint64_t link = 0;  ///< a random number that the edge has chosen
+    /// The position up to which the edge has received the frames of the link; see KeptFrames.
+    /// Nothing: the link begins.
+    std::optional<std::uint64_t> received{};
 
-/// Nothing if `line` is not of an edge, or of another version of the protocol. It does not say
-/// whether the edge has Redis.
-std::optional<LinkHello> parse_edge_line(std::string_view line);
+    bool operator==(const EdgeRequest&) const = default;
+};
+
+/// The edge's answer to the hello, with its line end:
+///
+///     pulsegate-edge 1 east#fedcba9876543210 6f1c… 4 17320508075688772935 new
+///
+/// The last word is `new` or the position.
+std::string to_edge_line(const EdgeRequest& request);
+
+/// The answer of a node to an edge that it refuses.
+inline constexpr std::string_view link_refusal = "refused\n";
+
+/// Nothing if `line` is not of an edge, or of another version of the protocol.
+std::optional<EdgeRequest> parse_edge_line(std::string_view line);
 
 }  // namespace pulsegate

@@ -74,8 +74,11 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     asio::awaitable<std::optional<std::string>> reading = guest->read_line(longest_link_hello);
     std::optional<std::string> answer;
     if (!error) answer = co_await std::move(reading);
-    const std::optional<LinkHello> edge = parse_edge_line(answer.value_or(""));
-    if (!edge || edge->birth != hello().birth || !hand_over(guest, *edge)) {
+    const std::optional<EdgeRequest> request = parse_edge_line(answer.value_or(""));
+    const bool is_edge = request && request->edge.birth == hello().birth;
+    if (!is_edge || !hand_over(guest, *request)) {
+        asio::awaitable<error_code> refusing = guest->write(link_refusal);
+        if (is_edge && !error) error = co_await std::move(refusing);
         // Closing before the other has read all that it sent to us may take the line back, so it
         // ends the connection.
         error_code ignored;
@@ -102,11 +105,17 @@ void LinkListener::accept_edges(unsigned shards, EdgeHandler handler) {
     edge_handler_ = std::move(handler);
 }
 
-/// False if this node accepts no edges.
-bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, LinkHello edge) {
+/// False if this node accepts no edges, or does not know the link that is to go on.
+bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request) {
     const std::lock_guard lock(mutex_);
     if (!edge_handler_) return false;
-    const auto stream = FrameStream::open(std::move(socket), std::move(edge), {});
+    if (request.received) {
+        const auto known =
+            FrameStream::find(socket->tcp().get_executor(), request.edge.incarnation, request.link);
+        return known && known->resume(std::move(socket), *request.received);
+    }
+    const auto stream =
+        FrameStream::open(std::move(socket), std::move(request.edge), request.link, {});
     stream->greet();
     edge_handler_(stream);
     return true;

@@ -15,8 +15,9 @@ namespace pulsegate {
 class FrameStream;
 class LinkSocket;
 
-/// Sends a hello to every node that connects. It hands over the connections of edges, and closes
-/// all others. It runs on the thread of `io`.
+/// Sends a hello to every node that connects. It hands over the links of edges that begin, gives
+/// each link that goes on its new connection, and closes all other connections. It runs on the
+/// thread of `io`.
 class LinkListener {
 public:
     using EdgeHandler = std::function<void(std::shared_ptr<FrameStream>)>;
@@ -27,8 +28,8 @@ public:
 
     boost::asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
 
-    /// From now on the hello says that this node has so many shards, and `handler` gets the
-    /// connections of edges on the thread of `io`. Any thread may call it.
+    /// From now on the hello says that this node has so many shards, and `handler` gets the links
+    /// of edges on the thread of `io`. Any thread may call it.
     void accept_edges(unsigned shards, EdgeHandler handler);
     /// When it returns, no call of the handler is under way. So the handler must not call it. Any
     /// other thread may.
@@ -38,7 +39,7 @@ private:
     boost::asio::awaitable<void> accept();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
-    bool hand_over(std::shared_ptr<LinkSocket> socket, LinkHello edge);
+    bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
 
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
