@@ -65,6 +65,10 @@ def usage(*arguments, environment=None):
                           env=os.environ | (environment or {}))
 
 
+# At the end a run waits for a minute, until the users that were online at a kill are offline. Not in the tests of other things.
+NO_PRESENCE = ("--without", "presence")
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="pulsegate-kill-")
@@ -135,7 +139,7 @@ class GatewayTest(Case):
 @unittest.skipIf(SANITIZED, "it is about the command, not about the gateway")
 class CommandTest(Case):
     def test_it_finds_what_a_gateway_without_data_loses(self):
-        run = KillRun(self.folder, "none", "--kills", 3, "--seconds", 3, "--seed", 7)
+        run = KillRun(self.folder, "none", "--kills", 3, "--seconds", 3, "--seed", 7, *NO_PRESENCE)
         status, results, traffic = run.run()
         self.assertEqual(status, 1, run.said)
         self.assertFalse(results["passed"])
@@ -182,7 +186,7 @@ class CommandTest(Case):
 
     def test_the_rest_of_a_script_is_killed_as_well(self):
         script = ["/bin/sh", "-c", f'sleep 60 & echo $! >>{self.folder}/pids; "$@"; exit', "sh"]
-        run = KillRun(self.folder, self.folder / "data", "--kills", 1, "--seconds", 1, wrapper=script)
+        run = KillRun(self.folder, self.folder / "data", "--kills", 1, "--seconds", 1, *NO_PRESENCE, wrapper=script)
         self.assertEqual(run.run()[0], 0, run.said)
         sleepers = (self.folder / "pids").read_text().split()
         self.assertEqual(len(sleepers), 2)
@@ -200,7 +204,7 @@ class CommandTest(Case):
         temporary, results = self.folder / "temporary", self.folder / "results.json"
         temporary.mkdir()
         port, http = free_port(), free_port()
-        done = usage("--kills", "1", "--seconds", "1", "--port", str(port), "--http", str(http), "--json", str(results),
+        done = usage("--kills", "1", "--seconds", "1", *NO_PRESENCE, "--port", str(port), "--http", str(http), "--json", str(results),
                      "--gateway", str(binary()), environment={"TMPDIR": str(temporary)})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         command = json.loads(results.read_text())["command"]
