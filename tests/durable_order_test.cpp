@@ -10,7 +10,7 @@ using namespace pulsegate;
 
 namespace {
 
-std::string texts(PlainClient& client) {
+std::string joined_texts(PlainClient& client) {
     std::string all;
     for (const auto& each : client.take_messages()) all += (all.empty() ? "" : " ") + each.text;
     return all;
@@ -33,7 +33,7 @@ std::string texts_after_crash(DurableCluster& brokers, PlainClient& receiver,
     brokers.settle();
     receiver.connect(false);
     brokers.settle();
-    return texts(receiver);
+    return joined_texts(receiver);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ TEST_CASE("nothing overtakes a message that waits for its commit, whatever the Q
     desk.send("30 r s't' 'm3'");
     CHECK(phone.take().empty());
     brokers.settle();
-    CHECK(texts(phone) == "m1 m2 m3");
+    CHECK(joined_texts(phone) == "m1 m2 m3");
 }
 
 TEST_CASE("what waited at alternating QoS comes in its order") {
@@ -72,7 +72,7 @@ TEST_CASE("what waited at alternating QoS comes in its order") {
     SUBCASE("from the disk") { brokers.crash(); }
     phone.connect(false);
     brokers.settle();
-    CHECK(texts(phone) == sent);
+    CHECK(joined_texts(phone) == sent);
 }
 
 TEST_CASE("who logs in while a message to the inbox is stored gets it before later ones") {
@@ -86,7 +86,7 @@ TEST_CASE("who logs in while a message to the inbox is stored gets it before lat
         desk.send("34 r s'inbox/bob' k2 'm2'");
         desk.send("32 r s'inbox/bob' k3 'm3'");
         brokers.settle();
-        CHECK(texts(phone) == "m1 m2 m3");
+        CHECK(joined_texts(phone) == "m1 m2 m3");
     }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("who logs in while a message to a room is stored gets it before later 
     phone.connect(true);
     desk.send("34 r s'room/r' k2 'm2'");
     brokers.settle();
-    CHECK(texts(phone) == "m1 m2");
+    CHECK(joined_texts(phone) == "m1 m2");
 }
 
 TEST_CASE("a device that ends before its message is stored leaves it to the next one") {
@@ -114,7 +114,7 @@ TEST_CASE("a device that ends before its message is stored leaves it to the next
     brokers.settle();
     tablet.connect(true);
     brokers.settle();
-    CHECK(texts(tablet) == "m1");
+    CHECK(joined_texts(tablet) == "m1");
 }
 
 TEST_CASE(
@@ -131,7 +131,7 @@ TEST_CASE(
     brokers.crash();
     phone.connect(false);
     brokers.settle();
-    CHECK(texts(phone) == "m1 m2");
+    CHECK(joined_texts(phone) == "m1 m2");
 }
 
 TEST_CASE("a publisher's message of QoS 1 is not stored before an earlier one of QoS 2") {
