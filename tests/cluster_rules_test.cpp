@@ -286,9 +286,9 @@ private:
     Outcome outcome_;
 };
 
-Outcome play(Rules rules, unsigned failovers, unsigned most_wrong) {
+Outcome play(Rules rules, unsigned failovers, unsigned most_wrong, std::uint64_t seed = 1) {
     Outcome sum;
-    for (std::uint64_t seed = 1; sum.failovers < failovers && sum.wrong < most_wrong; ++seed) {
+    for (; sum.failovers < failovers && sum.wrong < most_wrong; ++seed) {
         const Outcome one = History(seed, rules).run(100);
         sum.failovers += one.failovers;
         sum.claims += one.claims;
@@ -307,12 +307,13 @@ TEST_CASE("no node writes upon rows that are not its own, whatever fails over") 
     CHECK_MESSAGE(outcome.wrong == 0, outcome.first);
 }
 
-// The histories are such that each rule is needed.
+// The histories are such that each rule is needed. These seeds are the first to show it: to find
+// them takes a sanitizer minutes.
 
 TEST_CASE("without the rule of silence there are stale writes") {
-    CHECK(play({.silence = false}, 50'000, 1).wrong > 0);
+    CHECK(play({.silence = false}, 50'000, 1, 13).wrong > 0);
 }
 
 TEST_CASE("without the first lease of a new run rows are lost") {
-    CHECK(play({.first_lease = false}, 50'000, 1).wrong > 0);
+    CHECK(play({.first_lease = false}, 50'000, 1, 4).wrong > 0);
 }

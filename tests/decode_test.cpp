@@ -9,6 +9,7 @@
 
 #include "protocol/encode.h"
 #include "tests/support/codec_check.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/vectors.h"
 #include "tests/support/versions.h"
 #include "tests/support/wire.h"
@@ -386,16 +387,17 @@ std::vector<Seed> seeds() {
 
 }  // namespace
 
-TEST_CASE("two million damaged packets are refused or survive a round trip") {
+TEST_CASE("damaged packets are refused or survive a round trip") {
+    constexpr int tried = sanitized ? 200'000 : 2'000'000;  // decode_fuzz tries more of them
     Mutator mutator(seeds());
     int still_packets = 0;
-    for (int i = 0; i < 2'000'000; ++i) {
+    for (int i = 0; i < tried; ++i) {
         const auto& [bytes, version, sender] = mutator.next();
         if (const char* promise = broken_promise(as_bytes(bytes), version, sender))
             FAIL(std::string_view(promise) << ": " << hex(bytes));
         still_packets += std::holds_alternative<Packet>(decode(as_bytes(bytes), version, sender));
     }
     // The damage is neither so light nor so heavy that one side goes untested.
-    CHECK(still_packets > 90'000);
-    CHECK(still_packets < 1'000'000);
+    CHECK(still_packets > tried / 22);
+    CHECK(still_packets < tried / 2);
 }
