@@ -364,3 +364,30 @@ TEST_CASE("who waits for a new owner is told when it is stored, however often it
     all.journal.tick();
     CHECK(all.host.parts.size() == 3);
 }
+
+TEST_CASE("a retry that leaves out an operation refuses those who wait for it") {
+    Journals all;
+    all.journal.add(EndOwner{1});
+    all.journal.await_retries(all.part(1));
+    all.journal.flush();
+    all.refuse();
+    all.journal.tick();
+    CHECK(all.host.parts.empty());
+    all.host.units.pop_front();
+    UnitDone done{.refused = false, .operations = {}, .incomplete = true};
+    all.journal.receive(done);
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, true}});
+}
+
+TEST_CASE("who comes with nothing to store during a retry waits for nothing more than this retry") {
+    Journals all;
+    all.journal.add(EndOwner{1});
+    all.journal.flush();
+    all.refuse();
+    all.journal.tick();
+    all.journal.await_retries(all.part(2));
+    all.journal.flush();
+    CHECK(all.host.parts.empty());
+    all.commit();
+    CHECK(all.host.parts == std::vector<Host::Part>{{1, 2, false}});
+}

@@ -18,6 +18,10 @@ constexpr std::uint32_t retain_flag = 4;
 /// Operations that may be lost do not wait for others beyond this.
 constexpr std::size_t most_lazy_bytes = 1024 * 1024;
 
+void add_waiter(std::vector<PartRef>& parts, PartRef part) {
+    if (parts.empty() || parts.back() != part) parts.push_back(std::move(part));
+}
+
 std::uint32_t flags_of(const Message& message) {
     return static_cast<std::uint32_t>(message.qos) | (message.retain ? retain_flag : 0);
 }
@@ -40,14 +44,16 @@ void Journal::add(Operation operation, PartRef part) {
 
 void Journal::await(PartRef part) {
     begin_turn();
-    if (part && (turn_.waiting.parts.empty() || turn_.waiting.parts.back() != part))
-        turn_.waiting.parts.push_back(std::move(part));
+    if (part) {
+        const bool is_retried = part->awaits_retries();
+        add_waiter(is_retried ? turn_.waiting.retried_parts : turn_.waiting.parts, std::move(part));
+    }
     turn_.is_urgent = true;
 }
 
 void Journal::await_retries(PartRef part) {
     begin_turn();
-    turn_.waiting.retried_parts.push_back(std::move(part));
+    add_waiter(turn_.waiting.retried_parts, std::move(part));
     turn_.is_urgent = true;
 }
 
@@ -164,17 +170,27 @@ void Journal::receive(UnitDone& done) {
     // Units are answered in order, and a retry is alone, so operations that came meanwhile are
     // younger.
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
-    if (!done.refused && waiting_.empty() && !refused_.operations.empty())
-        hand_in_again();  // what came meanwhile
+    if (!done.refused && waiting_.empty()) take_up_refused(done);
     if (is_committed(last_return_)) last_return_ = 0;
     // At once, because nothing counts as committed while something later is refused.
     while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
+}
+
+/// The store works again: hands in what came meanwhile. Without operations, those who came
+/// meanwhile wait only for operations that have just been committed.
+void Journal::take_up_refused(const UnitDone& done) {
+    if (!refused_.operations.empty()) return hand_in_again();
+    const auto parts = std::exchange(refused_.retried_parts, {});
+    if (done.incomplete)
+        for (const PartRef& part : parts) part->refuse();
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {
     // It is unknown which operation was left out, so all are told that theirs may be the one.
     if (done.refused || done.incomplete)
         for (const PartRef& part : unit.parts) part->refuse();
+    if (done.incomplete)
+        for (const PartRef& part : unit.retried_parts) part->refuse();
     if (done.refused)
         std::move(unit.retried_parts.begin(), unit.retried_parts.end(),
                   std::back_inserter(refused_.retried_parts));

@@ -154,6 +154,7 @@ private:
     void put_owner_first(Stamp stamp);
     void answer(Waiting& unit, const UnitDone& done);
     std::size_t keep(UnitDone& done, std::size_t place);
+    void take_up_refused(const UnitDone& done);
     void hand_in_again();
 
     const BrokerSettings& settings_;

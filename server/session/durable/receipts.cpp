@@ -132,7 +132,7 @@ PartRef PendingReceipt::part() {
     is_open_ = true;
     if (!part_ && !only_counts_) {
         id_ = receipts_.add_part(id_);
-        part_ = new OpenPart(receipts_, receipts_.shard(), id_, stamp());
+        part_ = new OpenPart(receipts_, receipts_.shard(), id_, stamp(), is_retried_);
     }
     return part_;
 }

@@ -185,8 +185,13 @@ class OpenPart : public Recycled<OpenPart>,
 public:
     /// A part of a receipt of any shard; `here` has this shard's receipts. `collected` is the stamp
     /// of a message with collected receivers, or 0.
-    OpenPart(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0)
-        : here_(here), shard_(shard), receipt_(receipt), collected_(collected) {
+    OpenPart(Receipts& here, unsigned shard, ReceiptId receipt, Stamp collected = 0,
+             bool is_retried = false)
+        : here_(here),
+          shard_(shard),
+          receipt_(receipt),
+          collected_(collected),
+          is_retried_(is_retried) {
         if (collected_ != 0) here_.begin_collecting(collected_);
     }
     ~OpenPart() {
@@ -198,6 +203,9 @@ public:
 
     /// The store refuses it.
     void refuse() { refused_ = true; }
+    /// If the store refuses what it waits for, it waits until the store accepts that.
+    void await_retries() { is_retried_ = true; }
+    bool awaits_retries() const { return is_retried_; }
     void count(Fate fate) {
         refused_ |= fate == Fate::refused;
         reach_.count(fate);
@@ -213,6 +221,7 @@ private:
     const unsigned shard_;
     const ReceiptId receipt_;
     const Stamp collected_;
+    bool is_retried_;
     bool refused_ = false;
     Reach reach_;
     std::vector<Receiver> receivers_;
@@ -226,6 +235,8 @@ public:
     /// Nobody waits for an answer.
     void only_count() { only_counts_ = true; }
     bool only_counts() const { return only_counts_; }
+    /// See OpenPart. Call it before anything else.
+    void await_retries() { is_retried_ = true; }
     /// This shard's part, which is always the same. Null if nobody waits for it.
     PartRef part();
     /// Adds a part that others settle. Returns 0 if nobody waits for it.
@@ -254,6 +265,7 @@ private:
     MessageRef collected_;
     bool collects_all_ = false;
     bool only_counts_ = false;
+    bool is_retried_ = false;
     bool is_open_ = false;
     Reach reach_;
     PartRef part_;
