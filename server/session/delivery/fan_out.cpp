@@ -115,9 +115,12 @@ bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsig
 }
 
 void FanOut::receive(const TrackedMessage& tracked, Millis now) {
+    const Stamp collected = tracked.collects ? tracked.message->stamp : 0;
+    // Collected at QoS 2, it must come once: see Publishing.
+    const bool is_retried = tracked.collects && tracked.message->qos == QoS::exactly_once;
     receive(tracked.message,
             PartSource(PartRef(new OpenPart(receipts_, tracked.publisher, tracked.receipt,
-                                            tracked.collects ? tracked.message->stamp : 0))),
+                                            collected, is_retried))),
             now);
 }
 

@@ -33,6 +33,7 @@ struct DelayedCancelled {
     ReceiptId receipt;  ///< a part of this receipt is settled; 0: nobody waits
     std::uint16_t packet_id;
     QoS qos;
+    bool is_promised = false;  ///< see CancelDelayed
     bool found = false;
     bool refused = false;
 };

@@ -55,8 +55,7 @@ DelayedOrigin origin_of(const Session& session) {
 std::optional<Refusal> DelayedPublishing::objection(const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
     // Refused messages are not retried, so nothing may overtake them.
-    if (journal_.would_be_refused())
-        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
+    if (journal_.would_be_refused()) return store_in_trouble;
     if (topic.cancels()) return std::nullopt;
     if (topic.topic.empty() || !due_time(topic, now))
         return Refusal{Reason::topic_name_invalid,
@@ -104,16 +103,18 @@ void DelayedPublishing::cancel(const Session& session, const Publish& publish,
                          .user = session.user.name};
     if (cancel.id == 0) cancel.name = name_or_number;
     cancel.is_promised = is_promised(session, publish);
-    journal_.cancel(std::move(cancel), {receipt, publish.packet_id, publish.qos});
+    const bool is_kept = cancel.is_promised;
+    journal_.cancel(std::move(cancel), {receipt, publish.packet_id, publish.qos, is_kept});
 }
 
 void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
-    const auto [receipt, packet_id, qos, found, refused] = cancelled;
+    const auto [receipt, packet_id, qos, is_promised, found, refused] = cancelled;
     if (receipt == 0) return;
     // A success, because nothing is wrong: it was published or cancelled before.
     if (!found && !refused)
         answers_.answer_instead(receipt, packet_id, qos, Reason::no_matching_subscribers);
-    receipts_.settle(receipt, refused);
+    // What is promised is cancelled later; its answer waits for that.
+    receipts_.settle(receipt, refused && !is_promised);
 }
 
 // -- when they are due --

@@ -12,6 +12,13 @@ namespace pulsegate {
 
 namespace {
 
+/// Once it is taken it can't be refused: if the client missed the PUBREC that says so, it would
+/// send the message again, and nothing tells that from a new one. So the PUBREC waits for the
+/// store.
+bool must_come_once(const Session& session, QoS qos) {
+    return qos == QoS::exactly_once && session.state.owner != 0;
+}
+
 /// Of its message, at the least.
 std::size_t bytes_of(const Publish& publish) {
     return Message().cost() + publish.topic.size() + publish.payload.size();
@@ -27,6 +34,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     // Method A of MQTT 5.0, figure 4.3: the message has been delivered already; its identifier is
     // kept until the PUBREL.
     PendingReceipt receipt(receipts_);
+    if (must_come_once(session, publish.qos)) receipt.await_retries();
     if (publish.qos == QoS::exactly_once &&
         session.state.exchanges().unreleased(publish.packet_id)) {
         if (session.state.owner != 0)
@@ -52,9 +60,9 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);
         // 3.1.1 has no refusals, so its client would take the answer for a promise.
-        if (journal_.is_refused() && session.terms.version != Version::v5_0)
-            return session.link->end(
-                {Cause::kicked, Reason::quota_exceeded, "the store is in trouble", true});
+        const bool is_answered = publish.qos != QoS::at_most_once;
+        if (refusal->is_by_store && is_answered && session.terms.version != Version::v5_0)
+            return session.link->end({Cause::kicked, refusal->reason, store_in_trouble.why, true});
     } else if (delayed) {
         return delay(session, publish, *delayed, std::move(put));
     } else {
@@ -67,17 +75,17 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
         state_sender(settings_, message, session.user.name);
         is_kept = fan_out_.publish(std::move(message), &session, now, &receipt);
     }
-    if (!refusal && publish.qos == QoS::exactly_once && session.state.owner != 0)
+    if (!refusal && must_come_once(session, publish.qos))
         note_received(session, publish.packet_id, receipt, is_kept, now);
     if (!refusal && waits) note_received(session, 0, receipt, is_kept, now);
     const ReceiptId id = receipt.close();
     PropertyList words;
     if (refusal && session.terms.wants_reasons) words.add(Property::reason_string, refusal->why);
     const Reason reason = refusal ? refusal->reason : acceptance(publish, receipt, id, is_kept);
-    if (must_be_disconnected(session, reason)) {
+    if (publish.qos != QoS::at_most_once && must_be_disconnected(session, reason)) {
         if (id == 0)
             return session.link->end(
-                {Cause::kicked, Reason::quota_exceeded, "the store is in trouble", true});
+                {Cause::kicked, Reason::quota_exceeded, store_in_trouble.why, true});
         receipts_.refuse(id);
     }
     acknowledge(session, publish, reason, id, words);
@@ -152,6 +160,7 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
                        std::optional<PutDelayed> put) {
     const bool is_answered = publish.qos != QoS::at_most_once;
     PendingReceipt receipt(receipts_);
+    if (must_come_once(session, publish.qos)) receipt.await_retries();
     PropertyList words;
     if (topic.cancels()) {
         delayed_.cancel(session, publish, topic.cancel, is_answered ? receipt.add_part() : 0);
@@ -163,7 +172,7 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
         if (session.terms.takes_reasons && session.terms.takes(room))
             words.add_user("delay", std::to_string(number));
     }
-    if (publish.qos == QoS::exactly_once && session.state.owner != 0)
+    if (must_come_once(session, publish.qos))
         journal_.add(PutIncoming{session.state.owner, publish.packet_id}, receipt.part());
     acknowledge(session, publish, Reason::success, receipt.close(), words);
 }
@@ -203,8 +212,9 @@ void Publishing::store_received(OwnerId owner, Millis now) {
     auto& received = found->second;
     for (; !received.empty() && received.front().part; received.pop_front()) {
         Received& first = received.front();
-        journal_.put(first.message, std::move(first.collected), first.part, now);
         const bool is_noted = first.packet_id != 0 && !first.is_refused;
+        if (first.packet_id != 0) first.part->await_retries();
+        journal_.put(first.message, std::move(first.collected), first.part, now);
         if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.part);
         for (const PartRef& each : first.sent_again) journal_.await(each);
         unit_of_received_ = journal_.unit();
@@ -291,10 +301,14 @@ std::optional<Refusal> Publishing::objection(const Session& session, const Publi
                 objection_to_sender(settings_, session.user.name, target, publish.properties))
             return wrong;
     }
-    if (publish.qos != QoS::at_most_once && journal_.is_refused())
-        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
+    if (publish.qos != QoS::at_most_once && journal_.is_refused()) return store_in_trouble;
+    if (must_come_once(session, publish.qos)) {
+        if (journal_.would_be_refused()) return store_in_trouble;
+        if (journal_.takes_nothing_new() && session.terms.version == Version::v5_0)
+            return Refusal{Reason::quota_exceeded, "the store is full"};
+    }
     if (publish.retain && settings_.retain_available && journal_.is_refused_much())
-        return Refusal{Reason::quota_exceeded, "much waits for the store, which is in trouble"};
+        return much_waits_for_store;
     const bool says_text = publish.properties.number(Property::payload_format_indicator) == 1;
     if (says_text && !valid_utf8(publish.payload))
         return Refusal{Reason::payload_format_invalid,
@@ -321,27 +335,25 @@ std::optional<Refusal> Publishing::objection_to_topic(const Session& session,
 void Publishing::acknowledge(Session& session, const Publish& publish, Reason reason,
                              ReceiptId receipt, const PropertyList& words) {
     const bool can_refuse = session.terms.version == Version::v5_0;
+    const std::size_t charge = receipt == 0 ? 0 : Answers::charge_for(bytes_of(publish));
     if (publish.qos == QoS::at_least_once) {
         const Puback refused{publish.packet_id, Reason::quota_exceeded, {}};
         return answers_.answer(session, Puback{publish.packet_id, reason, words.view()}, receipt,
-                               can_refuse ? &refused : nullptr, bytes_of(publish));
+                               can_refuse ? &refused : nullptr, charge);
     }
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!is_error(reason) || session.terms.version != Version::v5_0)
         session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
-    // If the store refuses, a client whose session is stored is disconnected. After a PUBREC with
-    // an error that it has missed, it would send the message again, and the message would come
-    // twice.
     const Pubrec refused{publish.packet_id, Reason::quota_exceeded, {}};
-    const bool ends_if_refused = can_refuse && session.state.owner == 0;
+    const bool ends_if_refused = can_refuse && !must_come_once(session, publish.qos);
     if (ends_if_refused && receipt != 0)
         receipts_.watch(receipt, [this, receipt, id = publish.packet_id](const Published& what) {
             Session* const publisher = receipts_.session_of(receipt);
             if (what.refused && publisher) publisher->state.exchanges().release(id);
         });
     answers_.answer(session, Pubrec{publish.packet_id, reason, words.view()}, receipt,
-                    ends_if_refused ? &refused : nullptr, bytes_of(publish));
+                    ends_if_refused ? &refused : nullptr, charge);
 }
 
 void Publishing::receive(Session& session, const Pubrel& pubrel) {
@@ -349,9 +361,12 @@ void Publishing::receive(Session& session, const Pubrel& pubrel) {
     const auto reason = known ? Reason::success : Reason::packet_identifier_not_found;
     PendingReceipt receipt(receipts_);
     // Or the identifier's next message would be taken for this one after a crash.
-    if (session.state.owner != 0)
-        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id}, receipt.part());
-    answers_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close());
+    if (session.state.owner != 0) {
+        journal_.add(DropIncoming{session.state.owner, pubrel.packet_id});
+        journal_.await_retries(receipt.part());
+    }
+    answers_.answer(session, Pubcomp{pubrel.packet_id, reason, {}}, receipt.close(), nullptr,
+                    sizeof(Operation));
 }
 
 }  // namespace pulsegate

@@ -46,7 +46,7 @@ bool Answers::are_too_many(const Session& session) {
 }
 
 std::size_t Answers::charge_for(std::size_t message_bytes) {
-    return message_bytes == 0 ? 0 : std::max(message_bytes, least_charge);
+    return std::max(message_bytes, least_charge);
 }
 
 void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
@@ -60,6 +60,9 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
     counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
     Exchanges& exchanges = session.state.exchanges();
     if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
+    // PUBLISH packets are bounded by themselves, see HeldAnswers.
+    if (kind != Held::message)
+        charge = std::max(charge, sizeof(Receipt) + accepted.size() + refused.size());
     receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
                      std::move(refused), charge, kind);
 }

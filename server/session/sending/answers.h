@@ -34,19 +34,20 @@ public:
     void send_connack(Session& session, Buffer connack, ReceiptId receipt, Buffer refused);
 
     /// Sends an answer when its receipt is settled. If the store refuses, the client gets `refused`
-    /// instead, or is disconnected. `message_bytes` is the size of the client's message that is
-    /// answered.
+    /// instead, or is disconnected. `charge` is the number of bytes that the client makes the
+    /// gateway keep until then, besides the answer.
     template <class AnyPacket>
     void answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                const AnyPacket* refused = nullptr, std::size_t message_bytes = 0);
+                const std::type_identity_t<AnyPacket>* refused = nullptr, std::size_t charge = 0);
+    /// The charge for a message of this size.
+    static std::size_t charge_for(std::size_t message_bytes);
 
     /// Answers with this reason instead of the one that was given to `answer` (MQTT 5.0, 3.4.2.1).
     /// 3.1.1 has no such reasons.
     void answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos, Reason reason);
 
     /// The same for bytes. An empty `accepted` disconnects the client, because the bytes exceed its
-    /// Maximum Packet Size. `charge` is the number of bytes that the client makes the gateway keep
-    /// until then.
+    /// Maximum Packet Size.
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
               std::size_t charge = 0, Held kind = Held::answer);
 
@@ -62,7 +63,6 @@ public:
 private:
     void send_ready(Session& session);
     static void send(const Receipt& answer, Session& session);
-    static std::size_t charge_for(std::size_t message_bytes);
     template <class AnyPacket>
     static Buffer encoded(const Session& session, AnyPacket packet);
     template <class AnyPacket>
@@ -91,11 +91,11 @@ Buffer Answers::encoded(const Session& session, AnyPacket packet) {
 
 template <class AnyPacket>
 void Answers::answer(Session& session, const AnyPacket& packet, ReceiptId receipt,
-                     const AnyPacket* refused, std::size_t message_bytes) {
+                     const std::type_identity_t<AnyPacket>* refused, std::size_t charge) {
     constexpr bool is_suback = std::is_same_v<AnyPacket, Suback>;
     const bool may_be_refused = refused && receipt != 0;
     hold(session, receipt, encoded(session, packet),
-         may_be_refused ? encoded(session, *refused) : Buffer(), charge_for(message_bytes),
+         may_be_refused ? encoded(session, *refused) : Buffer(), charge,
          is_suback ? Held::suback : Held::answer);
 }
 

@@ -18,7 +18,15 @@ struct Refusal {
     Reason reason;
     const char* why;
     std::optional<Limit> limit{};
+    bool is_by_store = false;  ///< it can't be stored now
 };
+
+inline constexpr Refusal store_in_trouble{
+    .reason = Reason::quota_exceeded, .why = "the store is in trouble", .is_by_store = true};
+inline constexpr Refusal much_waits_for_store{
+    .reason = Reason::quota_exceeded,
+    .why = "much waits for the store, which is in trouble",
+    .is_by_store = true};
 
 /// The same for a login: one text for the log and the history, and one for the client.
 struct LoginRefusal {
