@@ -147,10 +147,10 @@ bool Router::subscribe(Subscriber& subscriber, SubscriptionList& own, std::strin
     return is_new;
 }
 
-bool Router::subscribed(SubscriptionList& own, std::string_view text) const {
+const Subscription* Router::find(const SubscriptionList& own, std::string_view text) const {
     thread_.assert_here();
     const auto filter = filters_.find(text);
-    return filter != filters_.end() && find(**filter, own);
+    return filter == filters_.end() ? nullptr : find(**filter, own);
 }
 
 bool Router::unsubscribe(SubscriptionList& own, std::string_view text) {

@@ -72,8 +72,9 @@ public:
     bool subscribe(Subscriber& subscriber, SubscriptionList& own, std::string_view filter,
                    SubscribeOptions options, std::uint32_t identifier);
 
-    /// Has the subscriber subscribed to this filter?
-    [[nodiscard]] bool subscribed(SubscriptionList& own, std::string_view filter) const;
+    /// The subscriber's subscription to this filter; null if there is none.
+    [[nodiscard]] const Subscription* find(const SubscriptionList& own,
+                                           std::string_view filter) const;
 
     /// Returns false if there was no such subscription.
     bool unsubscribe(SubscriptionList& own, std::string_view filter);

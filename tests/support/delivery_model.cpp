@@ -137,10 +137,6 @@ void DeliveryModel::subscribed(const std::string& client, std::size_t subscripti
     period.sure = ++now_;
 }
 
-bool DeliveryModel::is_shared(const std::string& client, std::size_t subscription) const {
-    return is_share(receivers_.at(client).periods.at(subscription).filter);
-}
-
 void DeliveryModel::unsubscribe(const std::string& client, const std::string& filter) {
     for (Period& period : receivers_.at(client).periods)
         if (period.is_open() && period.filter == filter) {

@@ -60,7 +60,6 @@ public:
     /// Returns the number of the subscription.
     std::size_t subscribe(const std::string& client, const std::string& filter, QoS qos);
     void subscribed(const std::string& client, std::size_t subscription);
-    bool is_shared(const std::string& client, std::size_t subscription) const;
     void unsubscribe(const std::string& client, const std::string& filter);
     void unsubscribed(const std::string& client, const std::string& filter);
     /// All that happened so far is on the disk.

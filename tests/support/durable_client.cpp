@@ -278,11 +278,9 @@ void DurableClient::read(const Packet& packet) {
                    [&](const Suback& suback) {
                        log_(fmt::format("  {}: SUBACK {}", terms_.name, suback.packet_id));
                        const auto subscription = subscribing_.at(suback.packet_id);
+                       // It is refused while the disk fails.
                        if (!is_refusal(suback.reasons.at(0)))
                            model_.subscribed(terms_.name, subscription);
-                       // Shared ones are while the disk fails.
-                       else if (!model_.is_shared(terms_.name, subscription))
-                           throw Broken("SUBSCRIBE was refused");
                    },
                    [&](const Unsuback& unsuback) {
                        log_(fmt::format("  {}: UNSUBACK {}", terms_.name, unsuback.packet_id));

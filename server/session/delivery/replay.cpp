@@ -422,6 +422,16 @@ void Replay::cancel(Session& session, std::string_view filter) {
     if (session.link) wait_until_drained(session);
 }
 
+void Replay::restore_options(Session& session, std::string_view filter, SubscribeOptions options,
+                             std::uint32_t identifier) {
+    if (!session.replay) return;
+    for (Request& request : session.replay->requests)
+        if (request.filter == filter) {
+            request.options = options;
+            request.identifier = identifier;
+        }
+}
+
 void Replay::pause(Session& session) {
     thread_.assert_here();
     if (!session.replay) return;

@@ -30,34 +30,88 @@ Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusa
     return static_cast<Reason>(wanted.options.qos);
 }
 
+bool can_refuse(const Session& session) { return session.terms.version != Version::v3_1; }
+
 }  // namespace
 
-void Subscriptions::receive(Session& session, const Subscribe& request, Millis now) {
-    const auto identifier =
-        request.properties.number(Property::subscription_identifier).value_or(0);
-    Suback suback{.packet_id = request.packet_id};
-    std::vector<const SubscribeFilter*> to_replay;
+void Subscriptions::receive(Session& session, const Subscribe& packet, Millis now) {
+    if (session.state.owner != 0 && journal_.would_be_refused() && !can_refuse(session))
+        return session.link->end(
+            {Cause::kicked, store_in_trouble.reason, store_in_trouble.why, true});
+    Request request{
+        .identifier = packet.properties.number(Property::subscription_identifier).value_or(0),
+        .packet = unstored_.begin(session.state.owner),
+        .receipt = PendingReceipt(receipts_)};
+    Suback suback{.packet_id = packet.packet_id};
+    Suback refused = suback;
     PropertyList words;
-    PendingReceipt receipt(receipts_);
-    for (const SubscribeFilter& wanted : request.filters) {
+    PropertyList words_if_refused;
+    for (const SubscribeFilter& wanted : packet.filters) {
         const auto refusal = suback.reasons.size() < most_filters()
                                  ? objection(session, wanted.filter)
                                  : Refusal{Reason::quota_exceeded,
                                            "more filters in one SUBSCRIBE than max-subscriptions",
                                            Limit::max_subscriptions};
         if (!refusal) {
-            suback.reasons.push_back(subscribe(session, wanted, identifier, to_replay, receipt));
+            suback.reasons.push_back(subscribe(session, wanted, request));
+            refused.reasons.push_back(Reason::quota_exceeded);
             continue;
         }
         count_refused(session, wanted.filter, *refusal);
         if (words.empty() && session.terms.wants_reasons)
             words.add(Property::reason_string, refusal->why);
         suback.reasons.push_back(told(session, wanted, refusal->reason));
+        refused.reasons.push_back(suback.reasons.back());
     }
     suback.properties = words.view();
-    answers_.answer(session, suback, receipt.close());
-    for (const SubscribeFilter* wanted : to_replay) replay_.request(session, *wanted, identifier);
-    if (!to_replay.empty() && session.replay) replay_.go_on(session, now);
+    if (session.terms.wants_reasons)
+        words_if_refused.add(Property::reason_string, store_in_trouble.why);
+    refused.properties = words_if_refused.view();
+    const ReceiptId receipt = request.receipt.close();
+    const std::size_t charge = UnstoredSubscriptions::cost_of(request.packet);
+    if (!request.packet.filters.empty()) take_back_if_refused(receipt, std::move(request.packet));
+    answers_.answer(session, suback, receipt, can_refuse(session) ? &refused : nullptr, charge);
+    for (const SubscribeFilter* wanted : request.to_replay)
+        replay_.request(session, *wanted, request.identifier);
+    if (!request.to_replay.empty() && session.replay) replay_.go_on(session, now);
+}
+
+/// The client is told that it has no new subscriptions, so it must not have them, neither now nor
+/// after a restart. If the client is gone, it was told nothing and its subscriptions stay.
+void Subscriptions::take_back_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet) {
+    receipts_.watch(receipt, [this, receipt, packet = std::move(packet)](const Published& what) {
+        Session* const session = receipts_.session_of(receipt);
+        if (!what.refused || !session) return unstored_.keep(packet);
+        unstored_.take_back(
+            packet, [&](const std::string& filter, const UnstoredSubscriptions::Former& former) {
+                count_refused(*session, filter, store_in_trouble);
+                restore(*session, filter, former);
+            });
+    });
+}
+
+/// The filter gets back what it had before a SUBSCRIBE that the store has refused.
+void Subscriptions::restore(Session& session, const std::string& filter,
+                            const UnstoredSubscriptions::Former& former) {
+    if (!former) {
+        unsubscribe(session, filter);
+        return;
+    }
+    const auto& [options, identifier] = *former;
+    session.state.subscribe(router_, session, filter, options, identifier);
+    journal_.add(PutSubscription{.owner = session.state.owner,
+                                 .filter = filter,
+                                 .options = option_bits(options),
+                                 .identifier = identifier});
+    if (shared_filter(filter)) shared_.join(session, filter, options, identifier);
+    Replay::restore_options(session, filter, options, identifier);
+}
+
+UnstoredSubscriptions::Former Subscriptions::terms_of(const Session& session,
+                                                      std::string_view filter) const {
+    const Subscription* const known = session.state.subscription(router_, filter);
+    if (!known) return std::nullopt;
+    return UnstoredSubscriptions::Terms{known->options, known->identifier};
 }
 
 void Subscriptions::count_refused(const Session& session, std::string_view filter,
@@ -68,10 +122,10 @@ void Subscriptions::count_refused(const Session& session, std::string_view filte
 }
 
 /// Returns the granted QoS, and adds the filter to those whose retained messages must be sent.
-Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
-                                std::uint32_t identifier,
-                                std::vector<const SubscribeFilter*>& to_replay,
-                                PendingReceipt& receipt) {
+Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted, Request& request) {
+    const std::uint32_t identifier = request.identifier;
+    if (session.state.owner != 0)
+        unstored_.add(request.packet, wanted.filter, terms_of(session, wanted.filter));
     SubscribeOptions granted = wanted.options;
     granted.qos = std::min(granted.qos, settings_.max_qos);
     const bool is_new =
@@ -82,15 +136,15 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
                                      .filter = std::string(wanted.filter),
                                      .options = option_bits(granted),
                                      .identifier = identifier},
-                     receipt.part());
+                     request.receipt.part());
     const bool wants_retained =
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
     if (wants_retained) replay_.owe(session, wanted.filter);
     // Messages that are published after the SUBACK must find the member in its group.
     if (shared_filter(wanted.filter))
-        shared_.join(session, wanted.filter, granted, identifier, &receipt);
-    if (wants_retained) to_replay.push_back(&wanted);
+        shared_.join(session, wanted.filter, granted, identifier, &request.receipt);
+    if (wants_retained) request.to_replay.push_back(&wanted);
     return static_cast<Reason>(granted.qos);
 }
 
@@ -118,11 +172,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (!settings_.wildcard_subscriptions && has_wildcard(shared ? shared->filter : filter))
         return Refusal{Reason::wildcard_subscriptions_not_supported,
                        "wildcard-subscriptions is off"};
-    // Its group must not give it messages that the store would not keep for it.
-    if (shared && session.state.owner != 0 && journal_.would_be_refused())
-        return Refusal{Reason::quota_exceeded, "the store is in trouble"};
-    if (session.state.owner != 0 && journal_.is_refused_much())
-        return Refusal{Reason::quota_exceeded, "much waits for the store, which is in trouble"};
+    if (session.state.owner != 0 && journal_.would_be_refused()) return store_in_trouble;
     if (session.state.subscribed(router_, filter)) return std::nullopt;
     if (session.state.subscription_count() >=
         std::min<std::size_t>(settings_.max_subscriptions, SessionState::most_subscriptions))
@@ -140,13 +190,19 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
         return session.disconnect(Reason::quota_exceeded,
                                   "more filters in one UNSUBSCRIBE than max-subscriptions");
     }
+    const bool is_refused = session.state.owner != 0 && journal_.would_be_refused() &&
+                            session.terms.version == Version::v5_0;
     Unsuback unsuback{.packet_id = request.packet_id};
     for (const auto filter : request.filters) {
-        const bool existed = unsubscribe(session, filter);
-        unsuback.reasons.push_back(existed ? Reason::success : Reason::no_subscription_existed);
+        const bool existed =
+            is_refused ? session.state.subscribed(router_, filter) : unsubscribe(session, filter);
+        const Reason reason = is_refused ? Reason::implementation_specific_error : Reason::success;
+        unsuback.reasons.push_back(existed ? reason : Reason::no_subscription_existed);
     }
+    // A subscription that has ended can't be given back, because it has missed messages. So if the
+    // store is in trouble, the answer waits until the store works again.
     PendingReceipt receipt(receipts_);
-    if (session.state.owner != 0) journal_.await(receipt.part());
+    if (session.state.owner != 0 && !is_refused) journal_.await_retries(receipt.part());
     answers_.answer(session, unsuback, receipt.close());
 }
 
@@ -174,6 +230,7 @@ void Subscriptions::restore(Session& session, const PutSubscription& subscriptio
 /// Returns false if there was no such subscription.
 bool Subscriptions::unsubscribe(Session& session, std::string_view filter) {
     if (!session.state.unsubscribe(router_, filter)) return false;
+    unstored_.forget(session.state.owner, filter);
     if (session.state.owner != 0)
         journal_.add(DropSubscription{session.state.owner, std::string(filter)});
     session.release(cost_of_subscription(filter));

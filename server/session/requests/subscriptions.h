@@ -13,6 +13,7 @@
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/shard_context.h"
 #include "server/session/requests/authorizations.h"
+#include "server/session/requests/unstored_subscriptions.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/memory_limits.h"
 #include "server/session/state/tables.h"
@@ -73,8 +74,18 @@ private:
         return std::max<std::size_t>(settings_.max_subscriptions, 1000);
     }
     std::optional<Refusal> objection(Session& session, std::string_view filter) const;
-    Reason subscribe(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier,
-                     std::vector<const SubscribeFilter*>& to_replay, PendingReceipt& receipt);
+    /// A SUBSCRIBE that is being handled.
+    struct Request {
+        std::uint32_t identifier;
+        UnstoredSubscriptions::Packet packet;
+        PendingReceipt receipt;
+        std::vector<const SubscribeFilter*> to_replay{};  ///< retained messages must be sent
+    };
+    Reason subscribe(Session& session, const SubscribeFilter& wanted, Request& request);
+    UnstoredSubscriptions::Former terms_of(const Session& session, std::string_view filter) const;
+    void take_back_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet);
+    void restore(Session& session, const std::string& filter,
+                 const UnstoredSubscriptions::Former& former);
     bool unsubscribe(Session& session, std::string_view filter);
     bool enter(Session& session, const PutSubscription& subscription);
     /// The progress of the check.
@@ -99,6 +110,7 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;
+    UnstoredSubscriptions unstored_;
     std::optional<Judged> judged_;  ///< nothing: no client is left to check
 };
 

@@ -27,8 +27,12 @@ public:
     bool unsubscribe(Router& router, std::string_view filter);
     void unsubscribe_all(Router& router);
 
-    bool subscribed(const Router& router, std::string_view filter) {
-        return router.subscribed(subscriptions_, filter);
+    bool subscribed(const Router& router, std::string_view filter) const {
+        return subscription(router, filter) != nullptr;
+    }
+    /// Null if there is none.
+    const Subscription* subscription(const Router& router, std::string_view filter) const {
+        return router.find(subscriptions_, filter);
     }
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
