@@ -196,7 +196,10 @@ bool Broker::tick(Millis now) {
 
 bool Broker::store_lags() const {
     constexpr std::size_t most_answers = 20'000;
-    return journal_.bytes() > settings_.most_unstored_bytes || receipts_.size() > most_answers;
+    // While the store refuses, only answers that can't be refused wait, perhaps for hours. Each is
+    // charged to its client.
+    const bool waits_for_answers = receipts_.size() > most_answers && !journal_.is_refused();
+    return journal_.bytes() > settings_.most_unstored_bytes || waits_for_answers;
 }
 
 }  // namespace pulsegate

@@ -105,6 +105,8 @@ public:
     void store_overdue(Millis now) { static_cast<void>(sender_.store().store_overdue(now)); }
     /// Does so much data wait for the store that clients must stop publishing?
     bool store_lags() const;
+    /// Has the store refused data that it has not accepted since?
+    bool store_refuses() const { return journal_.is_refused(); }
     /// Before the shard runs.
     Restore& restore() { return restore_; }
     /// Passes connected clients to another process.

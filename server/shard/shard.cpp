@@ -259,6 +259,9 @@ bool Shard::awaits_answers(const Connection& connection) const {
     return connection.session && broker_.awaits_answers(*connection.session);
 }
 
+/// While the store refuses, answers may wait for hours.
+Millis Shard::answer_pause() const { return broker_.store_refuses() ? 1000 : 2; }
+
 // -- requests of logins --
 
 void Shard::move_login(unsigned shard, MovedLogin login) { peers_[shard].send(std::move(login)); }

@@ -182,6 +182,7 @@ private:
     bool is_accepted(const Connection& connection) const override;
     bool has_unanswered(const Connection& connection) const override;
     bool awaits_answers(const Connection& connection) const override;
+    Millis answer_pause() const override;
     bool congested() override {
         const bool rests = rest_ != Rest::none;
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();

@@ -104,10 +104,9 @@ void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
                                    std::string_view packet) {
     const Stamp stamp = delivery.message->stamp;
     PendingReceipt receipt(receipts_);
-    if (sent_before == SentBefore::yes)
-        journal_.await(receipt.part());
-    else
-        journal_.add(PutExchange{session.state.owner, packet_id, stamp}, receipt.part());
+    if (sent_before != SentBefore::yes)
+        journal_.add(PutExchange{session.state.owner, packet_id, stamp});
+    journal_.await_retries(receipt.part());
     receipts_.add_part_if_collected(stamp, receipt);
     answers_.hold(session, receipt.close(), Buffer(packet), {}, 0, Held::message);
 }
@@ -265,7 +264,7 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
 /// crash, and take it for another one.
 void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
     PendingReceipt receipt(receipts_);
-    if (session.state.owner != 0) journal_.await(receipt.part());
+    if (session.state.owner != 0) journal_.await_retries(receipt.part());
     answers_.answer(session, Pubrel{.packet_id = packet_id}, receipt.close());
 }
 

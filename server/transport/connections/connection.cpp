@@ -15,9 +15,6 @@ namespace {
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
-/// Time between looks whether its messages are answered.
-constexpr Millis answer_pause = 2;
-
 /// The time in ns that a connection owes for each unit of work.
 constexpr std::int64_t work_time = 100;
 
@@ -39,6 +36,12 @@ bool may_be_much_work(Bytes packet) {
     const auto type = static_cast<PacketType>(packet[0] >> 4);
     return type == PacketType::publish || type == PacketType::subscribe ||
            type == PacketType::unsubscribe;
+}
+
+/// True for packets with an answer that may wait for the store.
+bool is_answered_late(Bytes packet) {
+    const auto type = static_cast<PacketType>(packet[0] >> 4);
+    return type == PacketType::pubrec || type == PacketType::pubrel || may_be_much_work(packet);
 }
 
 /// Of the buffer of an unfinished packet, besides half of it.
@@ -117,7 +120,8 @@ void Connection::read_on() {
     if (parked_ && reads() && !queued_) {
         const Millis paid = paid_until_ / 1'000'000 - burst + pause;
         return context_.parked.add(
-            *this, unanswered_ ? std::max(paid, monotonic_now() + answer_pause) : paid);
+            *this,
+            unanswered_ ? std::max(paid, monotonic_now() + context_.owner.answer_pause()) : paid);
     }
     if (!unread_ || !may_read()) return;
     listening_ = true;
@@ -137,7 +141,7 @@ bool Connection::read_pending() {
 void Connection::resume() {
     parked_ = false;
     // The unread input may take an hour, so after a reset it is not read to the end.
-    if (slowed_ && reset_by_peer())
+    if ((slowed_ || unanswered_) && reset_by_peer())
         end({Cause::connection_lost, Reason::success, "reset by the peer"});
     // A client that was taken over or disconnected meanwhile is not served any more.
     if (reads()) consume({}, monotonic_now());
@@ -290,7 +294,7 @@ void Connection::consume(Bytes input, Millis now) {
         }
         // What is forwarded takes room, whatever it is.
         unanswered_ =
-            (forwards_ || may_be_much_work(packet)) && context_.owner.awaits_answers(*this);
+            (forwards_ || is_answered_late(packet)) && context_.owner.awaits_answers(*this);
         if (unanswered_ || (may_be_much_work(packet) && context_.input.must_wait())) {
             parked_ = true;
             break;

@@ -47,6 +47,8 @@ public:
 
     /// Must its client stop publishing until some of its messages are answered?
     virtual bool awaits_answers(const Connection& connection) const = 0;
+    /// Time between looks whether they are answered.
+    virtual Millis answer_pause() const = 0;
 
     /// A measure of the work done since the beginning; a message to one client is one.
     virtual std::uint64_t work() const = 0;
