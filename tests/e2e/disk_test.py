@@ -11,6 +11,7 @@ import paho.mqtt.client as paho
 
 from gateway import Client, Gateway, SANITIZED, connect_packet, let_pass, subscribe_packet, wait_until
 from mosquitto import leave_a_session, received
+from stored_client import judge_trouble
 
 
 class Faults:
@@ -130,6 +131,10 @@ class DiskTest(unittest.TestCase):
             gateway.kill()
         with self.start() as gateway:
             self.assertEqual([each for each in self.received(gateway) if each != "meanwhile"], ["before", "after"])
+
+    def test_a_full_disk_disconnects_nobody_for_a_stored_session(self):
+        with self.start() as gateway:
+            judge_trouble(self, gateway.port, lambda: self.faults.set(is_full=True), self.faults.set)
 
     def test_no_shard_lets_a_session_in_that_a_full_disk_could_not_store(self):
         with self.start() as gateway:

@@ -19,6 +19,7 @@ from gateway import PUBACK, SANITIZED, Client, binary, free_port, let_pass, subs
 from kill_test import GENERATOR, LONG, SLOWNESS
 from redis_server import RedisServer
 from sentinels import Sentinels
+from stored_client import judge_trouble
 
 FAULTS = ("lost", "wrongly_repeated", "out_of_order", "early")
 # While Redis is away, wills come late, and the feed, which is read from it, stands still.
@@ -247,6 +248,10 @@ class RedisFaultsTest(unittest.TestCase):
         taken = wait_until(lambda: written(redis), 60, "Redis")
         wait_until(lambda: written(redis) > taken + 50, 60, "units")
         wait_until(lambda: ask(load.http_port, "/readyz")[0] == 200, 60, "ready again")
+
+    def test_a_redis_that_stands_still_disconnects_nobody_for_a_stored_session(self):
+        with RedisServer() as redis, node(redis, "a") as gateway:
+            judge_trouble(self, gateway.port, redis.stop, redis.go_on)
 
     @long_only
     def test_redis_stands_still(self):
