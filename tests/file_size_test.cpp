@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 
 #include "server/store/start/opening.h"
@@ -45,6 +46,14 @@ struct FilledStore {
     FileSize size{database};
 };
 
+std::size_t used_pages(Database& database) {
+    std::size_t used = 0;
+    Statement(database,
+              "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count")
+        .each([&](const Row& row) { used = row.as<std::size_t>(0); });
+    return used;
+}
+
 }  // namespace
 
 TEST_CASE("a file of which most is unused gets smaller, a little with each commit") {
@@ -68,4 +77,31 @@ TEST_CASE("a file of which most is unused gets smaller, a little with each commi
         rows = row.as<int>(0);
     });
     CHECK(rows == rows_of_a_kb / 10);
+}
+
+TEST_CASE(
+    "the bytes in use are those that SQLite counts, after each commit, rollback and checkpoint") {
+    FilledStore store;
+    Database& database = store.database;
+    Statement put(database, "INSERT OR REPLACE INTO filling VALUES(?, zeroblob(?))");
+    Statement update(database, "UPDATE filling SET bytes = zeroblob(1000) WHERE id = ?");
+    Statement remove(database, "DELETE FROM filling WHERE id BETWEEN ? AND ?");
+    std::mt19937 random(11);
+    for (int round = 0; round < 300; ++round) {
+        database.run("BEGIN");
+        store.size.shrink();
+        for (auto steps = random() % 4; steps > 0; --steps) {
+            const auto id = static_cast<int>(random() % (2 * rows_of_a_kb));
+            switch (random() % 3) {
+                case 0: update.run(id); break;
+                case 1: put.run(id, static_cast<int>(random() % 100'000)); break;
+                default: remove.run(id, id + static_cast<int>(random() % 500));
+            }
+        }
+        database.run(random() % 4 == 0 ? "ROLLBACK" : "COMMIT");
+        store.size.measure();
+        REQUIRE(database.ok());
+        REQUIRE(store.size.used() == used_pages(database) * 4096);
+        if (round % 50 == 0) database.checkpoint(SQLITE_CHECKPOINT_RESTART);
+    }
 }

@@ -61,6 +61,10 @@ bool is_in_wal(int size, sqlite3_int64 offset) {
            (offset - wal_header_size) % frame_size == frame_header_size;
 }
 
+bool is_frame_header(int size, sqlite3_int64 offset) {
+    return size == frame_header_size && (offset - wal_header_size) % frame_size == 0;
+}
+
 std::uint32_t page_number(sqlite3_int64 offset) {
     return static_cast<std::uint32_t>(offset / static_cast<sqlite3_int64>(checked_page_size)) + 1;
 }
@@ -104,6 +108,7 @@ int CheckedFiles::open(sqlite3_vfs* vfs, const char* name, sqlite3_file* opened,
     made.kind = (flags & SQLITE_OPEN_MAIN_DB) != 0 ? Kind::database
                 : (flags & SQLITE_OPEN_WAL) != 0   ? Kind::wal
                                                    : Kind::other;
+    all.has_wal_ |= made.kind == Kind::wal;
     const int result = all.base_->xOpen(all.base_, name, made.base(), flags, out_flags);
     opened->pMethods = made.base()->pMethods ? &methods : nullptr;
     if (result != SQLITE_OK) return result;
@@ -198,6 +203,16 @@ void CheckedFiles::note_wal_header(File& file, const void* header, int size) {
             big_endian(static_cast<const unsigned char*>(header)) == little_endian_wal;
 }
 
+/// A frame of the WAL begins with the number of its page. Whatever else is written may be the first
+/// page.
+void CheckedFiles::note_wal_write(File& file, const void* data, int size, sqlite3_int64 offset) {
+    if (offset == 0) note_wal_header(file, data, size);
+    const bool is_other_page =
+        is_in_wal(size, offset) ||
+        (is_frame_header(size, offset) && big_endian(static_cast<const unsigned char*>(data)) != 1);
+    if (!is_other_page) file.all->is_first_page_written_ = true;
+}
+
 int CheckedFiles::damaged_page(const File& file, sqlite3_int64 offset) {
     damaged_.fetch_add(1, std::memory_order_relaxed);
     log_limited(spdlog::level::err, "the page at byte {} of {} is damaged", offset, file.name);
@@ -207,7 +222,7 @@ int CheckedFiles::damaged_page(const File& file, sqlite3_int64 offset) {
 int CheckedFiles::write(sqlite3_file* to, const void* data, int size, sqlite3_int64 offset) {
     File& written = file(to);
     sqlite3_file* const base = written.base();
-    if (written.kind == Kind::wal && offset == 0) note_wal_header(written, data, size);
+    if (written.kind == Kind::wal) note_wal_write(written, data, size, offset);
     if (written.kind != Kind::database || !is_page(size, offset))
         return base->pMethods->xWrite(base, data, size, offset);
     std::array<unsigned char, checked_page_size> page{};

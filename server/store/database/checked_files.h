@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace pulsegate {
 
@@ -30,6 +31,10 @@ public:
 
     /// Did the database that was read or written last have checksums?
     bool has_checksums() const { return has_checksums_; }
+
+    /// May the database's first page have changed since the last call, as far as commits to the
+    /// WAL tell?
+    bool take_first_page_written() { return std::exchange(is_first_page_written_, !has_wal_); }
 
     /// The number of pages that were found damaged, including corrected ones. Any thread may call
     /// it.
@@ -59,6 +64,7 @@ private:
 
     void note_first_page(File& file, const unsigned char* page);
     static void note_wal_header(File& file, const void* header, int size);
+    static void note_wal_write(File& file, const void* data, int size, sqlite3_int64 offset);
     int read_first_page(File& file, unsigned char* out, int size);
     void note_mended(File& file, const unsigned char* page, sqlite3_int64 offset);
     int check_database_page(File& file, unsigned char* bytes, sqlite3_int64 offset);
@@ -68,6 +74,8 @@ private:
     sqlite3_vfs* const base_;
     const std::string name_;
     bool has_checksums_ = false;
+    bool has_wal_ = false;
+    bool is_first_page_written_ = true;
     std::atomic<std::uint64_t> damaged_{0};
     sqlite3_vfs vfs_;
 };

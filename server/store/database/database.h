@@ -54,6 +54,9 @@ public:
     /// Makes room for checksums in a new database, or in one that VACUUM makes.
     void reserve_checksums();
 
+    /// May the first page have changed since the last call?
+    bool take_first_page_written() { return files_.take_first_page_written(); }
+
     void count_damaged_row() { damaged_rows_.fetch_add(1, std::memory_order_relaxed); }
     /// The number of pages and rows that were found damaged, including corrected ones. Any thread
     /// may call it.

@@ -27,8 +27,11 @@ public:
     std::size_t used() const { return used_.load(std::memory_order_relaxed); }
 
 private:
+    void count_pages();
+
     static constexpr std::size_t worth_shrinking = 1024;  ///< pages
 
+    Database& database_;
     Statement page_count_;
     Statement free_count_;
     Statement cut_;
