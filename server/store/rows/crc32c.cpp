@@ -35,9 +35,38 @@ std::uint32_t after_eight_bytes(std::uint32_t state, const unsigned char* bytes)
     return next;
 }
 
+#ifdef __x86_64__
+/// With the instruction that nearly every processor of this kind has.
+__attribute__((target("sse4.2"))) std::uint32_t add_by_instruction(std::uint32_t state,
+                                                                   std::string_view bytes) {
+    const auto* next = reinterpret_cast<const unsigned char*>(bytes.data());
+    std::size_t left = bytes.size();
+    for (; left >= 8; left -= 8, next += 8)
+        state = static_cast<std::uint32_t>(
+            __builtin_ia32_crc32di(state, boost::endian::load_little_u64(next)));
+    for (; left > 0; --left, ++next) state = __builtin_ia32_crc32qi(state, *next);
+    return state;
+}
+
+bool has_instruction() {
+    static const bool has_it = __builtin_cpu_supports("sse4.2") != 0;
+    return has_it;
+}
+#endif
+
 }  // namespace
 
 void Crc32c::add(std::string_view bytes) {
+#ifdef __x86_64__
+    if (has_instruction()) {
+        state_ = add_by_instruction(state_, bytes);
+        return;
+    }
+#endif
+    add_by_tables(bytes);
+}
+
+void Crc32c::add_by_tables(std::string_view bytes) {
     const auto* next = reinterpret_cast<const unsigned char*>(bytes.data());
     std::size_t left = bytes.size();
     for (; left >= 8; left -= 8, next += 8) state_ = after_eight_bytes(state_, next);
