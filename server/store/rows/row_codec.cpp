@@ -1,6 +1,8 @@
 #include "server/store/rows/row_codec.h"
 
 #include <algorithm>
+#include <array>
+#include <boost/endian/conversion.hpp>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -77,16 +79,16 @@ Receiver read_receiver(NumberReader& in, OwnerId previous) {
     return receiver;
 }
 
-std::string sealed(Stamp stamp, std::string_view list) {
+using Seal = std::array<char, 4>;
+
+Seal seal_of(Stamp stamp, std::string_view list) {
     std::string stamp_bytes;
     append_number(stamp_bytes, stamp);
-    const std::uint32_t sum = checksum({stamp_bytes, list});
-    std::string seal;
-    for (unsigned shift = 0; shift < 32; shift += 8) seal += static_cast<char>(sum >> shift);
+    Seal seal{};
+    boost::endian::store_little_u32(reinterpret_cast<unsigned char*>(seal.data()),
+                                    checksum({stamp_bytes, list}));
     return seal;
 }
-
-constexpr std::size_t seal_size = 4;
 
 }  // namespace
 
@@ -96,21 +98,30 @@ std::uint32_t checksum(std::initializer_list<std::string_view> texts) {
     return sum.value();
 }
 
-std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers) {
-    std::sort(receivers.begin(), receivers.end(), by_owner);
-    std::string list;
+/// A room has thousands of receivers: they are neither copied nor moved.
+std::string encode_receivers(Stamp stamp, const std::vector<Receiver>& receivers) {
+    std::vector<const Receiver*> ordered(receivers.size());
+    std::ranges::transform(receivers, ordered.begin(), [](const Receiver& each) { return &each; });
+    std::ranges::sort(ordered, {}, &Receiver::owner);
+    constexpr std::size_t usual_size = 4;
+    std::string out;
+    out.reserve(sizeof(Seal) + usual_size * receivers.size());
+    out.resize(sizeof(Seal));
     OwnerId previous = 0;
-    for (const Receiver& receiver : receivers) {
-        append_receiver(list, receiver, previous);
-        previous = receiver.owner;
+    for (const Receiver* receiver : ordered) {
+        append_receiver(out, *receiver, previous);
+        previous = receiver->owner;
     }
-    return sealed(stamp, list) + list;
+    const Seal seal = seal_of(stamp, std::string_view(out).substr(sizeof(Seal)));
+    std::ranges::copy(seal, out.begin());
+    return out;
 }
 
 std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_view bytes) {
-    if (bytes.size() < seal_size) return std::nullopt;
-    const std::string_view list = bytes.substr(seal_size);
-    if (bytes.substr(0, seal_size) != sealed(stamp, list)) return std::nullopt;
+    if (bytes.size() < sizeof(Seal)) return std::nullopt;
+    const std::string_view list = bytes.substr(sizeof(Seal));
+    if (!std::ranges::equal(bytes.substr(0, sizeof(Seal)), seal_of(stamp, list)))
+        return std::nullopt;
     std::vector<Receiver> receivers;
     NumberReader in(list);
     for (OwnerId previous = 0; !in.done(); previous = receivers.back().owner)

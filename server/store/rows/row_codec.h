@@ -20,7 +20,7 @@ std::uint32_t checksum(std::initializer_list<std::string_view> texts);
 /// For each receiver, by ascending owner: the difference to the last owner's number; a byte with
 /// QoS, the retain flag, and whether identifiers follow; their count; the identifiers. A checksum
 /// of this and of `stamp` comes first, so that a damaged row does not reach a wrong receiver.
-std::string encode_receivers(Stamp stamp, std::vector<Receiver> receivers);
+std::string encode_receivers(Stamp stamp, const std::vector<Receiver>& receivers);
 
 /// The receivers by ascending owner; nothing if the bytes are damaged.
 std::optional<std::vector<Receiver>> decode_receivers(Stamp stamp, std::string_view bytes);

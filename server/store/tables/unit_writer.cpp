@@ -186,7 +186,10 @@ Cursor* UnitWriter::cursor(OwnerId owner) {
 // Messages
 
 void UnitWriter::apply(const PutMessage& put) {
-    for (const Receiver& receiver : put.receivers) await(receiver.owner, put.stamp);
+    // Asked once for all members of a room: hardly ever is anybody done with a new message.
+    const bool is_new = put.stamp > index_.latest_done() && cursors_.empty();
+    if (!is_new)
+        for (const Receiver& receiver : put.receivers) await(receiver.owner, put.stamp);
     write_message(put, encode_receivers(put.stamp, put.receivers));
 }
 
