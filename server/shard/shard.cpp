@@ -326,6 +326,18 @@ std::uint64_t Shard::receive_next() {
     return std::holds_alternative<MovedLogin>(*item) ? login_work : 1;
 }
 
+/// Mail to itself would cost another round. But the unit waits for the rest of a message's
+/// receivers, so that they are stored with the message. At rest it waits as mail does.
+void Shard::end_journal_turn() {
+    rounds_.later([this] {
+        OwnTurn turn = JournalTurn{};
+        if (broker_.unfinished() || rest_ != Rest::none)
+            send(std::move(turn));
+        else
+            receive(turn);
+    });
+}
+
 // -- time --
 
 void Shard::call_store_overdue(Millis when) {

@@ -93,6 +93,11 @@ public:
     Interest& interest() { return interest_; }
     unsigned index() const { return index_; }
 
+    // On the shard's thread:
+
+    /// Hands in the journal's unit at the end of this round, or of the next one between rounds.
+    void end_journal_turn();
+
     // In a task, or before `run`:
 
     /// Applies the settings; those that need a restart must be the same as before.

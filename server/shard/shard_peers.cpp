@@ -45,6 +45,7 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
 
 void ShardPeers::later(OwnTurn turn) {
     thread_.assert_here();
+    if (std::holds_alternative<JournalTurn>(turn)) return shards_[index_]->end_journal_turn();
     shards_[index_]->send(std::move(turn));
 }
 
