@@ -103,33 +103,37 @@ std::optional<TlsIdle> TlsSwitch::obstacle(const SSL* ssl) const {
     if (EVP_default_properties_is_fips_enabled(nullptr) == 1) return TlsIdle::fips;
     if (has_odd_extension_) return TlsIdle::extension;
     if (SSL_has_pending(ssl) != 0) return TlsIdle::unread;
-    if (!is_of_data_ || !can_open_last_record(*suite)) return TlsIdle::self_check;
+    if (!is_of_data_) return TlsIdle::self_check;
     return std::nullopt;
 }
 
 /// The self-check: what OpenSSL sealed last must open with the key, the number and the ciphers that
-/// would be used from now on. That is a ticket; where clients show certificates there are no
+/// will be used from now on. That is a ticket; where clients show certificates there are no
 /// tickets, and it is the Finished message, under the key before. So a change in OpenSSL costs
 /// memory, not connections.
-bool TlsSwitch::can_open_last_record(Suite suite) const {
-    const bool has_sent_data = sent_ > 0;
-    if (!is_of_data_ || last_record_.size() < TlsRecords::overhead) return false;
+bool TlsSwitch::can_open_last_record(const TlsKeys& keys) const {
+    if (sent_ > 0) return opens_last_record(keys.of_server(), sent_);
     std::array<std::uint8_t, TrafficKeys::size(Suite::aes_256_gcm)> memory{};
-    Buffer record = last_record_;
-    TrafficKeys keys(suite, memory.data());
-    bool opens = keys.begin(of_suite(has_sent_data ? server_ : handshake_, suite));
-    keys.set_sequence((has_sent_data ? sent_ : sent_in_handshake_) - 1);
-    const auto use = keys.use_once();
-    if (opens && use) {
-        const std::span all(reinterpret_cast<std::uint8_t*>(record.data()), record.size());
-        const auto text =
-            all.subspan(TlsRecords::header_size, all.size() - TlsRecords::header_size - tag_size);
-        opens = RecordCiphers::of_this_thread().open(*use, all.first(TlsRecords::header_size), text,
-                                                     all.last<tag_size>()) &&
-                text.back() == SSL3_RT_HANDSHAKE;
-    }
+    TrafficKeys of_handshake(keys.suite(), memory.data());
+    const bool opens = of_handshake.begin(of_suite(handshake_, keys.suite())) &&
+                       opens_last_record(of_handshake, sent_in_handshake_);
     OPENSSL_cleanse(memory.data(), memory.size());
-    return opens && use;
+    return opens;
+}
+
+/// `next` is the number of the record after it, and the keys have that number afterwards.
+bool TlsSwitch::opens_last_record(TrafficKeys keys, unsigned next) const {
+    if (next == 0 || last_record_.size() < TlsRecords::overhead) return false;
+    keys.set_sequence(next - 1);
+    const auto use = keys.use_once();
+    if (!use) return false;
+    Buffer record = last_record_;
+    const std::span all(reinterpret_cast<std::uint8_t*>(record.data()), record.size());
+    const auto text =
+        all.subspan(TlsRecords::header_size, all.size() - TlsRecords::header_size - tag_size);
+    return RecordCiphers::of_this_thread().open(*use, all.first(TlsRecords::header_size), text,
+                                                all.last<tag_size>()) &&
+           text.back() == SSL3_RT_HANDSHAKE;
 }
 
 TlsSwitch::Outcome TlsSwitch::go_on(SSL* ssl, std::string_view unopened) const {
@@ -137,7 +141,7 @@ TlsSwitch::Outcome TlsSwitch::go_on(SSL* ssl, std::string_view unopened) const {
     const Suite suite = *suite_of(ssl);
     TlsKeys keys(suite, of_suite(client_, suite), of_suite(server_, suite));
     if (!keys) return {nullptr, TlsIdle::no_memory};
-    keys.of_server().set_sequence(sent_);
+    if (!can_open_last_record(keys)) return {nullptr, TlsIdle::self_check};
     return {std::make_unique<SmallTls>(TlsRecords(std::move(keys), most_content(ssl)), unopened),
             TlsIdle::small};
 }

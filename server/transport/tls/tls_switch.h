@@ -47,7 +47,8 @@ private:
     using Secret = std::array<std::uint8_t, longest_secret>;
 
     std::optional<TlsIdle> obstacle(const SSL* ssl) const;
-    bool can_open_last_record(Suite suite) const;
+    bool can_open_last_record(const TlsKeys& keys) const;
+    bool opens_last_record(TrafficKeys keys, unsigned next) const;
 
     Secret client_{};     ///< of the client's data
     Secret server_{};     ///< of the server's data
