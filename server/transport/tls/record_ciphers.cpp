@@ -11,12 +11,34 @@ namespace {
 constexpr std::array<const char*, suites> cipher_names = {"AES-128-GCM", "AES-256-GCM",
                                                           "ChaCha20-Poly1305"};
 
+constexpr std::string_view label_prefix = "tls13 ";
+
 std::size_t index_of(Suite suite) { return static_cast<std::size_t>(suite); }
 
 /// OpenSSL's parameters do not say which of them are only read.
 template <class Character>
 OSSL_PARAM text_parameter(const char* name, const Character* text, std::size_t size) {
     return OSSL_PARAM_construct_octet_string(name, const_cast<Character*>(text), size);
+}
+
+/// HKDF-Expand-Label with the hash of this size. To name the hash for each label would take longer.
+std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>> derivation_with(std::size_t hash_size) {
+    const std::unique_ptr<EVP_KDF, FreeWith<EVP_KDF_free>> derivation(
+        EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_TLS1_3_KDF, nullptr));
+    if (!derivation) return nullptr;
+    std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>> made(
+        EVP_KDF_CTX_new(derivation.get()));
+    int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
+    char sha256[] = "SHA256";
+    char sha384[] = "SHA384";
+    const OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_int(OSSL_KDF_PARAM_MODE, &mode),
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, hash_size == 48 ? sha384 : sha256,
+                                         0),
+        text_parameter(OSSL_KDF_PARAM_PREFIX, label_prefix.data(), label_prefix.size()),
+        OSSL_PARAM_construct_end()};
+    if (!made || EVP_KDF_CTX_set_params(made.get(), parameters) != 1) return nullptr;
+    return made;
 }
 
 }  // namespace
@@ -41,13 +63,14 @@ RecordCiphers::RecordCiphers() {
         opening_[i] = std::move(opening);
         sealing_[i] = std::move(sealing);
     }
-    const std::unique_ptr<EVP_KDF, FreeWith<EVP_KDF_free>> derivation(
-        EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_TLS1_3_KDF, nullptr));
-    if (derivation) derivation_.reset(EVP_KDF_CTX_new(derivation.get()));
+    for (std::size_t i = 0; i < suites; ++i)
+        derivations_[i] = derivation_with(secret_size(static_cast<Suite>(i)));
     ERR_clear_error();
 }
 
-bool RecordCiphers::has(Suite suite) const { return derivation_ && opening_[index_of(suite)]; }
+bool RecordCiphers::has(Suite suite) const {
+    return derivations_[index_of(suite)] && opening_[index_of(suite)];
+}
 
 bool RecordCiphers::seal(const Use& use, std::span<const std::uint8_t> header,
                          std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag) {
@@ -81,23 +104,18 @@ bool RecordCiphers::open(const Use& use, std::span<const std::uint8_t> header,
 
 bool RecordCiphers::expand(Suite suite, std::span<const std::uint8_t> secret,
                            std::string_view label, std::span<std::uint8_t> to) {
-    static constexpr std::string_view prefix = "tls13 ";
-    int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
-    char sha256[] = "SHA256";
-    char sha384[] = "SHA384";
+    EVP_KDF_CTX* const derivation = derivations_[index_of(suite)].get();
+    if (!derivation) return false;
     const OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_int(OSSL_KDF_PARAM_MODE, &mode),
-        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST,
-                                         secret_size(suite) == 48 ? sha384 : sha256, 0),
         text_parameter(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
-        text_parameter(OSSL_KDF_PARAM_PREFIX, prefix.data(), prefix.size()),
         text_parameter(OSSL_KDF_PARAM_LABEL, label.data(), label.size()),
         OSSL_PARAM_construct_end()};
-    const bool done =
-        derivation_ && EVP_KDF_derive(derivation_.get(), to.data(), to.size(), parameters) == 1;
-    // Without this it would keep a copy of the secret.
-    if (derivation_) EVP_KDF_CTX_reset(derivation_.get());
-    return done;
+    const bool done = EVP_KDF_derive(derivation, to.data(), to.size(), parameters) == 1;
+    // It has a copy of the secret. OpenSSL wipes the copy when another takes its place.
+    static constexpr std::uint8_t none = 0;
+    const OSSL_PARAM forgotten[] = {text_parameter(OSSL_KDF_PARAM_KEY, &none, sizeof none),
+                                    OSSL_PARAM_construct_end()};
+    return EVP_KDF_CTX_set_params(derivation, forgotten) == 1 && done;
 }
 
 }  // namespace pulsegate

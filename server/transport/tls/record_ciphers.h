@@ -58,12 +58,13 @@ public:
 
 private:
     using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeWith<EVP_CIPHER_CTX_free>>;
+    using Derivation = std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>>;
 
     RecordCiphers();
 
     std::array<Context, suites> opening_{};
     std::array<Context, suites> sealing_{};
-    std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>> derivation_{};
+    std::array<Derivation, suites> derivations_{};
 };
 
 }  // namespace pulsegate
