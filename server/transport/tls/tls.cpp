@@ -177,7 +177,9 @@ Tls::Tls(const Settings& settings) : idle_(settings.idle) {
 int Tls::choose_by_name(SSL* ssl, int*, void* self) {
     const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     if (!name) return SSL_TLSEXT_ERR_NOACK;
-    for (const Context& context : static_cast<const Tls*>(self)->contexts_) {
+    const auto& contexts = static_cast<const Tls*>(self)->contexts_;
+    if (contexts.size() == 1) return SSL_TLSEXT_ERR_OK;  // to compare names is slow
+    for (const Context& context : contexts) {
         X509* const certificate = SSL_CTX_get0_certificate(context.get());
         if (X509_check_host(certificate, name, std::strlen(name), 0, nullptr) != 1) continue;
         SSL_set_SSL_CTX(ssl, context.get());
