@@ -75,6 +75,8 @@ bool RecordCiphers::has(Suite suite) const {
 bool RecordCiphers::seal(const Use& use, std::span<const std::uint8_t> header,
                          std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag) {
     EVP_CIPHER_CTX* const context = sealing_[index_of(use.suite)].get();
+    OSSL_PARAM made[] = {text_parameter(OSSL_CIPHER_PARAM_AEAD_TAG, tag.data(), tag.size()),
+                         OSSL_PARAM_construct_end()};
     int size = 0;
     return context &&
            EVP_EncryptInit_ex(context, nullptr, nullptr, use.key, use.nonce.data()) == 1 &&
@@ -83,16 +85,19 @@ bool RecordCiphers::seal(const Use& use, std::span<const std::uint8_t> header,
            EVP_EncryptUpdate(context, text.data(), &size, text.data(),
                              static_cast<int>(text.size())) == 1 &&
            EVP_EncryptFinal_ex(context, text.data() + size, &size) == 1 &&
-           EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, tag_size, tag.data()) == 1;
+           EVP_CIPHER_CTX_get_params(context, made) == 1;
 }
 
 bool RecordCiphers::open(const Use& use, std::span<const std::uint8_t> header,
                          std::span<std::uint8_t> text, std::span<std::uint8_t, tag_size> tag) {
     EVP_CIPHER_CTX* const context = opening_[index_of(use.suite)].get();
+    const OSSL_PARAM expected[] = {
+        text_parameter(OSSL_CIPHER_PARAM_AEAD_TAG, tag.data(), tag.size()),
+        OSSL_PARAM_construct_end()};
     int size = 0;
     const bool opened =
-        context && EVP_DecryptInit_ex(context, nullptr, nullptr, use.key, use.nonce.data()) == 1 &&
-        EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, tag_size, tag.data()) == 1 &&
+        context &&
+        EVP_DecryptInit_ex2(context, nullptr, use.key, use.nonce.data(), expected) == 1 &&
         EVP_DecryptUpdate(context, nullptr, &size, header.data(),
                           static_cast<int>(header.size())) == 1 &&
         EVP_DecryptUpdate(context, text.data(), &size, text.data(),
