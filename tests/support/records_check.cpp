@@ -24,11 +24,14 @@ class RecordScript {
 public:
     explicit RecordScript(Bytes script) : left_(script) {}
 
+    bool is_done() const { return left_.empty(); }
     Suite suite() { return static_cast<Suite>(byte() % suites); }
 
+    /// Plays one connection.
     SentRecords play(TlsPeer& peer) {
         SentRecords sent;
-        while (!left_.empty()) step(peer, sent);
+        while (!left_.empty() && step(peer, sent)) {
+        }
         return sent;
     }
 
@@ -54,8 +57,9 @@ private:
             sent.data.append(inner, 0, inner.size() - 1);
     }
 
-    void step(TlsPeer& peer, SentRecords& sent) {
-        switch (byte() % 12) {
+    /// False: the next step begins another connection.
+    bool step(TlsPeer& peer, SentRecords& sent) {
+        switch (byte() % 13) {
             case 0: sent.stream += some(); break;
             case 1: {
                 std::string inner(some());
@@ -73,12 +77,14 @@ private:
             case 9:
                 if (peer.of_client().update()) break;
                 throw std::runtime_error("OpenSSL fails");
+            case 10: return false;
             default: {
                 const auto content = some();
                 sent.stream += peer.seal(record::data, content, byte());
                 sent.data += content;
             }
         }
+        return true;
     }
 
     void flip(SentRecords& sent) {
@@ -131,16 +137,14 @@ ReadRecords read_in_pieces(const TlsPeer& peer, std::string_view stream, std::si
     return read;
 }
 
-}  // namespace
-
-const char* broken_records_promise(Bytes script) {
-    RecordScript steps(script);
-    TlsPeer peer(steps.suite(), TlsPeer::secret(1), TlsPeer::secret(2));
-    const SentRecords sent = steps.play(peer);
+const char* broken_promise_of_connection(RecordScript& script) {
+    TlsPeer peer(script.suite(), TlsPeer::secret(1), TlsPeer::secret(2));
+    const SentRecords sent = script.play(peer);
     const ReadRecords whole = read_in_pieces(peer, sent.stream, sent.stream.size() + 1);
     if (!sent.data.starts_with(whole.content)) return "only what was sealed is read, in its order";
     for (const std::size_t longest : {1, 50, 20'000}) {
-        if (longest < 1000 && sent.stream.size() > 5000) continue;
+        const bool is_long = sent.stream.size() > 5000;
+        if (is_long != (longest > 1000)) continue;
         const ReadRecords cut = read_in_pieces(peer, sent.stream, longest);
         if (cut.content != whole.content) return "records may be cut anywhere";
         if (cut.end != whole.end || cut.last != whole.last) return "the end is the same as well";
@@ -150,6 +154,15 @@ const char* broken_records_promise(Bytes script) {
     const bool is_told = peer.alert().has_value();
     if (is_told != (whole.end != TlsRecords::End::gone)) return "the peer is told of the end";
     return nullptr;
+}
+
+}  // namespace
+
+const char* broken_records_promise(Bytes script) {
+    RecordScript connections(script);
+    const char* broken = nullptr;
+    while (!broken && !connections.is_done()) broken = broken_promise_of_connection(connections);
+    return broken;
 }
 
 }  // namespace pulsegate

@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-/// Plays a client that sends TLS records, good and bad ones, as these bytes say. Returns what does
-/// not hold of how the gateway takes them; null if all holds.
+/// Plays clients that send TLS records, good and bad ones, as these bytes say, one client after the
+/// other. Returns what does not hold of how the gateway takes them; null if all holds.
 const char* broken_records_promise(Bytes script);
 
 }  // namespace pulsegate
