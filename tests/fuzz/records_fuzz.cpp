@@ -2,6 +2,9 @@
 //
 //     .ci/build build-asan -C asan fuzzers
 //     build-asan/tests/records_fuzz -max_total_time=60 [CORPUS_FOLDER]
+//
+// With `-len_control=0 -max_len=2048`, inputs are long at once. An input then has some 80 records
+// in 8 connections, and a second of CPU time is enough for 10,000 records.
 
 #include <cstdint>
 #include <cstdio>
