@@ -22,6 +22,7 @@ struct KeptPeer final : ChannelPeer {
         sent_before_accepted = sent.size();
     }
     void ask_silence(const ChannelName&) override { ++asked; }
+    bool is_cut_off(const ChannelName&) const override { return cut_off; }
     void forget(const ChannelName&, Cause cause) override { forgotten.push_back(cause); }
 
     std::string sent{};
@@ -30,6 +31,7 @@ struct KeptPeer final : ChannelPeer {
     std::vector<std::pair<Millis, std::uint32_t>> accepted{};
     std::size_t sent_before_accepted = 0;
     int asked = 0;
+    bool cut_off = false;
     std::vector<Cause> forgotten{};
 };
 

@@ -96,6 +96,7 @@ struct Ear {
     std::optional<std::string> why{};
     bool is_full = false;
     int looks = 0;  ///< whether it is full
+    std::vector<bool> changes{};
 
     explicit Ear(std::shared_ptr<LinkSocket> socket, FrameStream::Limits limits = patient)
         : stream(FrameStream::open(std::move(socket), {"peer#1", "birth", false, 3}, 7, limits)) {
@@ -115,7 +116,8 @@ struct Ear {
                            [this] {
                                ++looks;
                                return is_full;
-                           }});
+                           },
+                       .changed = [this](bool is_connected) { changes.push_back(is_connected); }});
     }
 };
 
@@ -503,6 +505,7 @@ TEST_CASE("a stream that has lost its connection says so, and keeps what it is g
     other.close();
     run_until(io, [&] { return losses == 1; });
     CHECK(ear.stream->is_without_connection());
+    CHECK(ear.changes == std::vector<bool>{false});
     ear.stream->send(frame("between"));
     io.poll();
     CHECK_FALSE(ear.why);
@@ -514,6 +517,7 @@ TEST_CASE("a stream that has lost its connection says so, and keeps what it is g
         std::string again(23, ' ');
         asio::read(peer, asio::buffer(again));
         CHECK(again == position(0) + frame("between"));
+        CHECK(ear.changes == std::vector<bool>{false, true});
     }
     SUBCASE("it has received nothing") {
         auto [next, peer] = connected_pair(io);

@@ -57,6 +57,9 @@ void EdgeChannels::receive(const LinkMail& mail) {
     thread_.assert_here();
     if (mail.kind == LinkMail::Kind::begun) outputs_.try_emplace(mail.link);
     if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
+    const auto output = outputs_.find(mail.link);
+    if (output != outputs_.end() && mail.kind != LinkMail::Kind::frames)
+        output->second.is_cut_off = mail.kind == LinkMail::Kind::cut_off;
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame, mail.link);
 }
@@ -147,6 +150,11 @@ void EdgeChannels::tell_accepted(const ChannelName& channel, Millis limit,
 }
 
 void EdgeChannels::ask_silence(const ChannelName& channel) { put(channel, EdgeFrameKind::ask, ""); }
+
+bool EdgeChannels::is_cut_off(const ChannelName& channel) const {
+    const auto found = outputs_.find(channel.link);
+    return found == outputs_.end() || found->second.is_cut_off;
+}
 
 void EdgeChannels::forget(const ChannelName& channel, Cause cause) {
     put(channel, EdgeFrameKind::end, encode_end(cause, Reason::success));

@@ -54,6 +54,7 @@ private:
     void tell_accepted(const ChannelName& channel, Millis limit,
                        std::uint32_t largest_packet) override;
     void ask_silence(const ChannelName& channel) override;
+    bool is_cut_off(const ChannelName& channel) const override;
     void forget(const ChannelName& channel, Cause cause) override;
 
     void receive(const EdgeFrame& frame, std::uint64_t link);
@@ -68,6 +69,7 @@ private:
         std::string frames{};               ///< of this round
         std::size_t waiting = 0;            ///< bytes for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
+        bool is_cut_off = false;
     };
 
     const std::uint16_t shard_;

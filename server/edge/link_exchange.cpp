@@ -23,16 +23,18 @@ public:
         tell_all({.kind = LinkMail::Kind::begun,
                   .link = link,
                   .peer_shards = static_cast<std::uint16_t>(stream->peer().shards)});
-        stream->begin({.received =
-                           [self = shared_from_this(), link,
-                            weak = std::weak_ptr(stream)](std::string_view frames) {
-                               if (self->receive(link, frames)) return;
-                               if (const auto bad = weak.lock())
-                                   bad->end("it sent a malformed frame");
-                           },
-                       .ended = [self = shared_from_this(),
-                                 link](const std::string& why) { self->lose(link, why); },
-                       .is_full = [self = shared_from_this()] { return self->are_behind(); }});
+        stream->begin(
+            {.received =
+                 [self = shared_from_this(), link,
+                  weak = std::weak_ptr(stream)](std::string_view frames) {
+                     if (self->receive(link, frames)) return;
+                     if (const auto bad = weak.lock()) bad->end("it sent a malformed frame");
+                 },
+             .ended = [self = shared_from_this(),
+                       link](const std::string& why) { self->lose(link, why); },
+             .is_full = [self = shared_from_this()] { return self->are_behind(); },
+             .changed = [self = shared_from_this(),
+                         link](bool is_connected) { self->tell_change(link, is_connected); }});
     }
 
     std::size_t send(std::uint64_t link, std::string_view frames) const {
@@ -111,6 +113,12 @@ private:
                                         .link = link,
                                         .frames = std::move(parts[shard])});
         return true;
+    }
+
+    void tell_change(std::uint64_t link, bool is_connected) {
+        const std::lock_guard delivering(delivery_);
+        tell_all({.kind = is_connected ? LinkMail::Kind::connected : LinkMail::Kind::cut_off,
+                  .link = link});
     }
 
     void lose(std::uint64_t link, const std::string& why) {

@@ -13,7 +13,13 @@ class FrameStream;
 
 /// What a link has for one shard.
 struct LinkMail {
-    enum class Kind : std::uint8_t { begun, frames, ended };
+    enum class Kind : std::uint8_t {
+        begun,
+        frames,
+        cut_off,    ///< it has lost its connection, and may get another one
+        connected,  ///< it has another one
+        ended,
+    };
     Kind kind{};
     std::uint64_t link = 0;
     std::string frames{};           ///< see edge_frames.h

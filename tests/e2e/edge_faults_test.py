@@ -65,6 +65,19 @@ class LostEdgeTest(EdgeCase):
                 self.assertEqual((event["state"], event["cause"]), ("offline", "logout"))
                 watchers[name].disconnect()
 
+    def test_the_will_of_a_client_that_comes_back_from_a_killed_edge_is_not_sent(self):
+        home, edge = self.nodes()
+        for number in range(3):
+            edge.connect(f"ann{number}", clean=False, keepalive=SHORT, will=("will", "gone"))
+        watcher = home.connect("watcher")
+        watcher.subscribe("will")
+        edge.kill()
+        home.wait_for_log("its connection is lost")
+        for number in range(3):
+            with returned(home, f"ann{number}") as back:
+                back.publish("will", b"back", qos=1)
+                self.assertEqual(watcher.receive_publish(), ("will", b"back"))
+
     def test_a_client_of_an_edge_that_stands_still_is_offline_after_its_limit(self):
         home, edge = self.nodes()
         ann = edge.connect("ann", version=5, keepalive=SHORT)

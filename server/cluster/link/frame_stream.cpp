@@ -122,6 +122,7 @@ void FrameStream::begin(Handlers handlers) {
         if (self->has_ended_) return handlers.ended(self->why_);
         self->handlers_ = std::move(handlers);
         self->has_begun_ = true;
+        if (!self->socket_ && self->handlers_.changed) self->handlers_.changed(false);
         self->take(0);
         self->read();
     });
@@ -143,6 +144,7 @@ bool FrameStream::resume(std::shared_ptr<LinkSocket> socket, std::uint64_t posit
                  kept_.unwritten());
     must_tell_ = true;
     write();
+    if (handlers_.changed) handlers_.changed(true);
     if (!has_begun_) return true;
     take(0);
     read();
@@ -209,6 +211,7 @@ void FrameStream::lose_connection(const std::string& why) {
     drop_connection();
     why_ = why;
     spdlog::info("link to {}: its connection is lost: {}", peer_.incarnation, why);
+    if (handlers_.changed) handlers_.changed(false);
     if (lost_) lost_();
 }
 

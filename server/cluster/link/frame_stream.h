@@ -39,6 +39,8 @@ public:
         /// While it returns true, nothing is read, so that the other node must wait, too. May be
         /// null.
         std::function<bool()> is_full{};
+        /// It has lost its connection (false), or has another one (true). May be null.
+        std::function<void(bool is_connected)> changed{};
     };
 
     struct Limits {

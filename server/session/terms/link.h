@@ -50,8 +50,8 @@ public:
     /// Has the connection failed, so that it is about to end?
     virtual bool broken() const = 0;
 
-    /// Is the client's connection gone with the node that had it, so that the client has its limit
-    /// of silence to come back?
+    /// Is the node with the client's connection gone or out of reach, so that the client has its
+    /// limit of silence to come back?
     virtual bool is_adrift() const { return false; }
 
     /// Was it told to end, so that it is about to end?

@@ -38,6 +38,8 @@ public:
                                std::uint32_t largest_packet) = 0;
     /// Asks the edge how long the client has been silent.
     virtual void ask_silence(const ChannelName& channel) = 0;
+    /// Has the link to the edge no connection, or has it ended?
+    virtual bool is_cut_off(const ChannelName& channel) const = 0;
     /// The channel is destroyed. `cause` is why the connection ended.
     virtual void forget(const ChannelName& channel, Cause cause) = 0;
 
@@ -81,6 +83,8 @@ public:
 
     /// Is the link to the edge gone? Then nothing arrives any more, and what is sent is lost.
     bool is_adrift() const { return is_adrift_; }
+    /// Is it adrift, or would it be if the link got no other connection?
+    bool is_cut_off() const { return is_adrift_ || (!has_ended_ && peer_.is_cut_off(name_)); }
     bool has_ended() const { return has_ended_; }
     /// Why the edge has ended it.
     const Ending& ending() const { return ending_; }

@@ -88,7 +88,7 @@ public:
     void notify_when_drained() override;
     void connack_sent() override { context_.owner.on_connack(*this); }
     bool broken() const override { return state_ == State::lost; }
-    bool is_adrift() const override { return channel() && channel()->is_adrift(); }
+    bool is_adrift() const override { return channel() && channel()->is_cut_off(); }
     bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
