@@ -9,7 +9,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <ranges>
 #include <span>
 
 namespace pulsegate {
@@ -18,8 +17,8 @@ namespace {
 
 /// Ends at the end of `out`, with zeros in front.
 void put_digits(std::span<char> out, std::uint64_t number, unsigned base) {
-    for (char& digit : out | std::views::reverse) {
-        digit = "0123456789abcdef"[number % base];
+    for (auto digit = out.rbegin(); digit != out.rend(); ++digit) {
+        *digit = "0123456789abcdef"[number % base];
         number /= base;
     }
 }
