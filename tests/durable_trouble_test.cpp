@@ -33,7 +33,7 @@ void publish_to_all(DurableCluster& brokers, const std::string& topic, QoS qos) 
     brokers.settle();
 }
 
-/// A client with a stored session, whose earlier packets are answered.
+/// A client with a stored session. Its earlier packets are answered.
 void begin(DurableCluster& brokers, PlainClient& client) {
     client.connect(false);
     brokers.settle();

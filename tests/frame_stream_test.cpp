@@ -437,7 +437,7 @@ TEST_CASE("an io_context may be destroyed while a stream is busy and threads sen
 
 namespace {
 
-/// Both ends of a stream whose connections are cut. The end that begins a connection is the near
+/// Both ends of a stream. Its connections are cut. The end that begins a connection is the near
 /// one, as an edge does.
 struct Severed {
     static constexpr FrameStream::Limits limits{.tick = std::chrono::minutes(1)};
