@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "server/cluster/link/node_link.h"
+#include "tests/support/link_ends.h"
 #include "tests/support/self_signed.h"
 
 using namespace pulsegate;
@@ -97,13 +98,6 @@ std::string dial_to_stranger(const std::string& hello, bool reads_answer) {
     return why.substr(begin.size());
 }
 
-/// What a node says that has received so many bytes.
-std::string position(std::uint64_t received) {
-    std::string bytes(4, '\0');
-    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(received >> 8 * i));
-    return bytes;
-}
-
 /// A connection to a node's link, without TLS, which has read the hello.
 tcp::socket guest_of(const Peer& node, asio::io_context& io) {
     tcp::socket socket(io);
@@ -184,7 +178,7 @@ TEST_CASE("a home closes the connections of all that are not its edges") {
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") ==
           "refused\n");  // it is no home yet
     home.echo();
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == position(0));
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == link_position(0));
     CHECK(answer_to(home, "pulsegate-edge 2 east#1 birth 3 7 new\n") == "");
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 other 3 7 new\n") == "");
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 8 0\n") == "refused\n");
@@ -204,7 +198,7 @@ TEST_CASE("a home gets frames that an edge sends together with its line") {
     asio::write(edge, asio::buffer(line));
     std::string answer(24 + frames.size(), ' ');
     asio::read(edge, asio::buffer(answer));
-    CHECK(answer == position(0) + position(frames.size()) + frames);
+    CHECK(answer == link_position(0) + link_position(frames.size()) + frames);
 }
 
 TEST_CASE("an edge goes on with its link on another connection") {
@@ -222,7 +216,7 @@ TEST_CASE("an edge goes on with its link on another connection") {
         tcp::socket edge = guest_of(home, io);
         asio::write(edge,
                     asio::buffer(fmt::format("pulsegate-edge 1 east#1 birth 3 7 {}\n", received)));
-        const std::string expected = position(frames.size()) + frames.substr(received);
+        const std::string expected = link_position(frames.size()) + frames.substr(received);
         std::string answer(expected.size(), ' ');
         asio::read(edge, asio::buffer(answer));
         CHECK(answer == expected);
