@@ -40,6 +40,14 @@ void begin(DurableCluster& brokers, PlainClient& client) {
     client.take();
 }
 
+/// The disk breaks down, and the refused SUBSCRIBE of this client has shown the trouble.
+void break_disk(DurableCluster& brokers, PlainClient& client, const std::string& subscribe) {
+    brokers.disk().break_down(SQLITE_FULL);
+    client.send(subscribe);
+    brokers.settle();
+    client.take();
+}
+
 std::vector<QoS> received(PlainClient& client) {
     std::vector<QoS> all;
     for (const auto& message : client.take_messages()) all.push_back(message.qos);
@@ -202,10 +210,7 @@ TEST_CASE("while the store refuses, UNSUBSCRIBE of 5.0 is refused and changes no
     phone.send("82 r k1 [ ] s'x' 01");
     brokers.settle();
     phone.take();
-    brokers.disk().break_down(SQLITE_FULL);
-    phone.send("82 r k2 [ ] s'y' 01");
-    brokers.settle();
-    phone.take();
+    break_disk(brokers, phone, "82 r k2 [ ] s'y' 01");
     phone.send("A2 r k3 [ ] s'x' s'y'");
     CHECK(phone.take() == hex(wire("B0 r k3 [ ] 83 11")));
     publish_to_all(brokers, "x", QoS::at_most_once);
@@ -256,10 +261,7 @@ TEST_CASE("while the store refuses, a QoS 2 publisher of 5.0 with a stored sessi
     DurableCluster brokers;
     PlainClient desk(brokers, "desk", "desk", Version::v5_0);
     begin(brokers, desk);
-    brokers.disk().break_down(SQLITE_FULL);
-    desk.send("82 r k1 [ ] s'y' 01");
-    brokers.settle();
-    desk.take();
+    break_disk(brokers, desk, "82 r k1 [ ] s'y' 01");
     for (const char* reserved : {"x", "$delayed/1/x"}) {
         desk.send("34 r s'" + std::string(reserved) + "' k5 [ ] 'hello'");
         CHECK(desk.take() == hex(wire("50 r k5 97")));
@@ -275,10 +277,7 @@ TEST_CASE("while the store refuses, 3.1.1 is disconnected only for a message of 
     DurableCluster brokers;
     PlainClient desk(brokers, "desk");
     begin(brokers, desk);
-    brokers.disk().break_down(SQLITE_FULL);
-    desk.send("82 r k1 s'y' 01");
-    brokers.settle();
-    desk.take();
+    break_disk(brokers, desk, "82 r k1 s'y' 01");
     desk.send("30 r s'presence/me' 'hello'");  // which is refused at any time
     desk.send("32 r s'presence/me' k2 'hello'");
     CHECK(desk.take() == hex(wire("40 r k2")));
@@ -295,10 +294,7 @@ TEST_CASE("while much waits for the store, a retained message of QoS 0 is droppe
     begin(brokers, desk);
     desk.send("82 r k1 s'y' 01");
     brokers.settle();
-    brokers.disk().break_down(SQLITE_FULL);
-    desk.send("82 r k2 s'y' 00");
-    brokers.settle();
-    desk.take();
+    break_disk(brokers, desk, "82 r k2 s'y' 00");
     desk.send("31 r s'y' 'hello'");
     CHECK(desk.take().empty());
     CHECK_FALSE(desk.link().ending);
