@@ -52,13 +52,13 @@ void Book::acknowledge(const Message& message, Time now) {
 
 bool Book::is_promised(const Message& message, const Entry& entry) const {
     if (may_expire(entry.lifetime)) return false;
-    const auto guest = away_since_.find(message.stream.to);
-    if (guest == away_since_.end() || message.stream.kind == Kind::retained) return true;
-    return guest->second && *guest->second + time_to_notice <= entry.sent;
+    const auto guest = known_away_since_.find(message.stream.to);
+    if (guest == known_away_since_.end() || message.stream.kind == Kind::retained) return true;
+    return guest->second && *guest->second <= entry.sent;
 }
 
-void Book::keep_no_session(std::uint16_t receiver, std::optional<Time> away_since) {
-    away_since_[receiver] = away_since;
+void Book::keep_no_session(std::uint16_t receiver, std::optional<Time> known_away_since) {
+    known_away_since_[receiver] = known_away_since;
 }
 
 void Book::refuse(const Message& message) {

@@ -75,9 +75,10 @@ public:
     /// It came as a new message, not as a retransmission of its protocol.
     void receive(const Message& message, const Arrival& arrival);
 
-    /// A receiver keeps no session, and is away since then; nothing: it is there. What comes while
-    /// it is there need not be kept, and may be lost with its connection.
-    void keep_no_session(std::uint16_t receiver, std::optional<Time> away_since);
+    /// A receiver keeps no session, and the broker has known since then that it is away; nothing:
+    /// it is there, for all that the broker knows. What comes meanwhile need not be kept, and may
+    /// be lost with its connection.
+    void keep_no_session(std::uint16_t receiver, std::optional<Time> known_away_since);
 
     /// A member of a group has been connected since then; `Time()`: it is not connected. If a
     /// member has received a shared message and is still connected, no other member may get it.
@@ -168,7 +169,7 @@ private:
         Time connected_since{};
     };
     std::map<Message, Holder> holders_;  ///< of shared messages: the first to get each
-    std::map<std::uint16_t, std::optional<Time>> away_since_;  ///< of receivers without a session
+    std::map<std::uint16_t, std::optional<Time>> known_away_since_;  ///< without a session
     std::map<std::uint16_t, Time> members_;             ///< since when each has been connected
     std::map<std::string, std::vector<Fault>> faults_;  ///< by sort
 };
@@ -181,9 +182,6 @@ constexpr Duration late_after = std::chrono::seconds(1);
 
 /// A message is outdated if it comes later than this after its expiry: brokers count in seconds.
 constexpr Duration outdated_after = std::chrono::seconds(1);
-
-/// How long a broker may take to learn that a connection has ended.
-constexpr Duration time_to_notice = std::chrono::milliseconds(200);
 
 /// No run is this long, even with the steps of its clock: messages with a longer lifetime must
 /// arrive.

@@ -95,6 +95,7 @@ void Cast::broker_ended(BrokerEnd how, Time now) {
 }
 
 void Cast::edge_killed(std::uint16_t place, Time now) {
+    for (auto& each : receivers_) each->edge_killed(place, now);
     for (auto& each : will_clients_) each->edge_killed(place, now);
 }
 

@@ -9,6 +9,13 @@ namespace pulsegate::kill {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+/// How long a broker may take to learn that a connection has ended.
+constexpr Duration time_to_notice = 200ms;
+
+}  // namespace
+
 struct Receiver::Habit {
     Duration slowest_answer;
     Duration shortest_stay, longest_stay;  ///< zero: for ever
@@ -84,10 +91,18 @@ void Receiver::work(Time now) {
 
 void Receiver::note_absence(Time now) {
     if (!offline())
-        away_since_.reset();
-    else if (!away_since_)
-        away_since_ = now;
-    scene().book.keep_no_session(number_, away_since_);
+        known_away_since_.reset();
+    else if (!known_away_since_)
+        known_away_since_ = now + time_to_notice * scene().options.slowness;
+    if (is_unnoticed_) known_away_since_.reset();
+    scene().book.keep_no_session(number_, known_away_since_);
+}
+
+void Receiver::edge_killed(std::uint16_t place, Time now) {
+    const auto last = scene().place_of.find(id());
+    if (keeps_session_ || last == scene().place_of.end() || last->second != place) return;
+    is_unnoticed_ = !known_away_since_ || now < *known_away_since_;
+    note_absence(now);
 }
 
 void Receiver::come_or_go(Time now) {
@@ -103,6 +118,7 @@ void Receiver::come_or_go(Time now) {
 }
 
 void Receiver::on_login(const Connack& connack) {
+    is_unnoticed_ = false;
     if (member_) scene().book.attend(*member_, online_since());
     if (connack.session_present && subscribed_) return;
     if (subscribed_) {

@@ -25,6 +25,9 @@ public:
     void live_as_it_likes();
     void stay();
     void reconnect() { end_connection(Ending::disconnect); }
+    /// Nobody tells the broker that a guest of this edge has gone. So it has the guest's session, and
+    /// what it sends to that session is lost, until the guest is back.
+    void edge_killed(std::uint16_t place, Time now);
 
     /// Guests have nothing to subscribe to.
     bool ready() const { return subscribed_ || filter_.empty(); }
@@ -69,7 +72,8 @@ private:
     bool as_it_likes_ = false;
     bool there_ = true;
     Time change_at_{};
-    std::optional<Time> away_since_;  ///< a guest
+    std::optional<Time> known_away_since_;  ///< of a guest; see Book::keep_no_session
+    bool is_unnoticed_ = false;             ///< its edge was killed
     Time quiet_since_{};
     std::map<std::uint16_t, Message> unreleased_;  ///< QoS 2, by packet identifier
     std::deque<Answer> answers_;                   ///< of those that are slow
