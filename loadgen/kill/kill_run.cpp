@@ -164,8 +164,12 @@ void KillRun::kill_edge() {
     have_standby();
 }
 
+/// Both nodes are killed equally often.
 bool KillRun::kills_edge_next() {
-    return options_.edges && !stop_comes_next() && scene_.dice.below(2) == 0;
+    if (!options_.edges || stop_comes_next()) return false;
+    const std::size_t kills_of_homes = results_.kills.size() - results_.edge_kills;
+    if (results_.edge_kills != kills_of_homes) return results_.edge_kills < kills_of_homes;
+    return scene_.dice.below(2) == 0;
 }
 
 void KillRun::kill_broker() {
