@@ -25,8 +25,8 @@ public:
     void live_as_it_likes();
     void stay();
     void reconnect() { end_connection(Ending::disconnect); }
-    /// Nobody tells the broker that a guest of this edge has gone. So it has the guest's session, and
-    /// what it sends to that session is lost, until the guest is back.
+    /// Nobody tells the broker that a guest of this edge has gone. So it has the guest's session,
+    /// and what it sends to that session is lost, until the guest is back.
     void edge_killed(std::uint16_t place, Time now);
 
     /// Guests have nothing to subscribe to.

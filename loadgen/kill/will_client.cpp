@@ -75,12 +75,15 @@ void WillClient::broker_ended(BrokerEnd how, Time now) {
     loss_->broker_ended(how, now, !loses_it && !offline());
 }
 
-/// For its clients it is like a broker that is killed and serves again at once.
+/// For its clients it is like a broker that is killed and serves again at once. A client that is
+/// awaited already had its connection to an earlier process.
 void WillClient::edge_killed(std::uint16_t place, Time now) {
+    constexpr Duration time_for_link = 3s;  // the home gives the link 4 s, and then a tick passes
     const auto last = scene().place_of.find(id());
     if (last == scene().place_of.end() || last->second != place) return;
+    if (offline() && loss_ && loss_->is_awaited()) return;
     broker_ended(BrokerEnd::kill, now);
-    broker_serves({{}, now}, now);
+    broker_serves({.started = now, .time_to_notice = time_for_link}, now);
 }
 
 void WillClient::broker_serves(const BrokerStart& start, Time now) {

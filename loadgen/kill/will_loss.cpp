@@ -38,7 +38,7 @@ void WillLoss::broker_serves(const BrokerStart& start, Time now) {
     put_back_ |= start.step < Duration();
     started_ = start.started;
     delay_began_ = now;
-    if (awaited_ != Awaited::no) delay_began_ += connection_.limit;
+    if (is_awaited()) delay_began_ += connection_.limit + start.time_to_notice;
 }
 
 std::optional<Time> WillLoss::not_before() const {

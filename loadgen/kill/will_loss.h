@@ -10,8 +10,9 @@ namespace pulsegate::kill {
 enum class BrokerEnd : std::uint8_t { stop, kill };
 
 struct BrokerStart {
-    Duration step{};  ///< that its clock has made before
-    Time started{};   ///< before it served
+    Duration step{};            ///< that its clock has made before
+    Time started{};             ///< before it served
+    Duration time_to_notice{};  ///< besides the limit of silence, to learn that a client has gone
 };
 
 /// An ended connection with a will, and the promise about the will. Facts that the broker may not
@@ -41,6 +42,8 @@ public:
     bool is_over(Time now) const;
     /// The promise if the client is back now, or if it is over.
     Promise promise(Time now) const;
+    /// Has a kill cut the client off, so that the broker waits for it?
+    bool is_awaited() const { return awaited_ != Awaited::no; }
     /// After a kill has cut the client off: the will must not arrive before this time.
     std::optional<Time> not_before() const;
 
