@@ -59,7 +59,8 @@ void EdgeChannels::receive(const LinkMail& mail) {
     if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
     const auto output = outputs_.find(mail.link);
     if (output != outputs_.end() && mail.kind != LinkMail::Kind::frames)
-        output->second.is_cut_off = mail.kind == LinkMail::Kind::cut_off;
+        output->second.cut_off =
+            mail.kind == LinkMail::Kind::cut_off ? std::optional(monotonic_now()) : std::nullopt;
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame, mail.link);
 }
@@ -78,7 +79,7 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     const auto ending = decode_end(frame.contents);
     if (!ending) return;
     // The edge stops, and has told the client to connect again.
-    if (ending->cause == Cause::shutdown) return connection->cast_adrift();
+    if (ending->cause == Cause::shutdown) return connection->cast_adrift(monotonic_now());
     channel.arrive_end(*ending);
 }
 
@@ -109,10 +110,14 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 
+/// Nothing has been heard of its clients since it was cut off.
 void EdgeChannels::lose(std::uint64_t link) {
+    const auto output = outputs_.find(link);
+    const bool was_cut_off = output != outputs_.end() && output->second.cut_off;
+    const Millis since = was_cut_off ? *output->second.cut_off : monotonic_now();
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
-        if (name.link == link) adrift_.emplace_back(connection);
+        if (name.link == link) adrift_.emplace_back(connection, since);
     if (!adrift_.empty()) rounds_.later([this] { cast_some_adrift(); });
     rounds_.go_on();
 }
@@ -120,7 +125,7 @@ void EdgeChannels::lose(std::uint64_t link) {
 /// An edge may have had so many clients that all at once would delay the others.
 void EdgeChannels::cast_some_adrift() {
     for (std::size_t i = 0; i < adrift_a_turn && !adrift_.empty(); ++i) {
-        adrift_.back()->cast_adrift();
+        adrift_.back().connection->cast_adrift(adrift_.back().since);
         adrift_.pop_back();
     }
     transport_.end_turn();
@@ -153,7 +158,7 @@ void EdgeChannels::ask_silence(const ChannelName& channel) { put(channel, EdgeFr
 
 bool EdgeChannels::is_cut_off(const ChannelName& channel) const {
     const auto found = outputs_.find(channel.link);
-    return found == outputs_.end() || found->second.is_cut_off;
+    return found == outputs_.end() || found->second.cut_off;
 }
 
 void EdgeChannels::forget(const ChannelName& channel, Cause cause) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ private:
         std::string frames{};               ///< of this round
         std::size_t waiting = 0;            ///< bytes for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
-        bool is_cut_off = false;
+        std::optional<Millis> cut_off{};    ///< since then it has no connection
     };
 
     const std::uint16_t shard_;
@@ -83,7 +84,11 @@ private:
     bool is_flush_due_ = false;
     std::uint64_t work_ = 0;
     boost::asio::steady_timer resuming_{rounds_.context()};
-    std::vector<boost::intrusive_ptr<Connection>> adrift_;  ///< their link has ended
+    struct Adrift {
+        boost::intrusive_ptr<Connection> connection;
+        Millis since;
+    };
+    std::vector<Adrift> adrift_;  ///< their link has ended
     [[no_unique_address]] OwnerThread thread_;
 };
 

@@ -70,9 +70,9 @@ public:
     // With the socket on another node, see channels/channel.h:
 
     Channel* channel() const;
-    /// The link to the client's edge is gone. The client has its limit of silence from now on to
-    /// come back elsewhere.
-    void cast_adrift();
+    /// The link to the client's edge is gone. The client has its limit of silence to come back
+    /// elsewhere; it may have sent something until `since`.
+    void cast_adrift(Millis since);
     /// The edge says how long the client has been silent.
     void hear_silence(Millis silence);
 

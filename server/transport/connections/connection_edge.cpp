@@ -21,7 +21,7 @@ bool Connection::await_edge() {
     return true;
 }
 
-void Connection::cast_adrift() {
+void Connection::cast_adrift(Millis since) {
     if (!channel() || channel()->is_adrift() || !reads()) return;
     const boost::intrusive_ptr alive(this);
     channel()->cast_adrift();
@@ -29,7 +29,7 @@ void Connection::cast_adrift() {
         return end(
             {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
     if (state_ != State::open) return;
-    last_packet_ = monotonic_now();
+    last_packet_ = std::max(last_packet_, since);
     context_.wheel.schedule(*this, due_at(last_packet_));
 }
 
