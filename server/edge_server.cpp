@@ -40,11 +40,9 @@ EdgeServer::~EdgeServer() = default;
 /// A link to a node that has lost the data ends when that node restarts.
 void EdgeServer::look() {
     const ClusterView view = cluster_.view();
-    const auto owner = std::ranges::find_if(view.nodes, [&](const ClusterView::Node& node) {
-        return node.is_owner && !node.is_condemned && node.incarnation != view.self;
-    });
+    const ClusterView::Node* const owner = other_owner(view);
     const auto now = std::chrono::steady_clock::now();
-    if (owner == view.nodes.end() || now < next_dial_ || dialing_->is_under_way) return;
+    if (!owner || now < next_dial_ || dialing_->is_under_way) return;
     const bool is_other = owner->incarnation != home_;
     if (!is_other && server_.links().is_linked()) return;
     if (is_other) server_.links().end_all("another node serves now");

@@ -21,6 +21,7 @@
 #include "server/edge/link_exchange.h"
 #include "server/events/webhook.h"
 #include "server/http/chat/chat.h"
+#include "server/http/serving/http_connections.h"
 #include "server/session/durable/journal.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
@@ -285,11 +286,19 @@ void Server::start() {
     is_serving_ = true;
     admin_->start();
     if (cluster_)
-        cluster_->accept_edges(shards(), [links = links_](std::shared_ptr<FrameStream> stream) {
-            spdlog::info("node {} is an edge: its clients are served here",
-                         stream->peer().incarnation);
-            links->add(std::move(stream));
-        });
+        cluster_->accept_edges(
+            shards(),
+            [links = links_](std::shared_ptr<FrameStream> stream) {
+                spdlog::info("node {} is an edge: its clients are served here",
+                             stream->peer().incarnation);
+                links->add(std::move(stream));
+            },
+            [this](UniqueFd socket, CarriedRequest request) {
+                admin_->adopt(std::move(socket),
+                              {.address = Address::parse(request.address).value_or(Address()),
+                               .node = std::move(request.node.incarnation),
+                               .token = std::move(request.token)});
+            });
 }
 
 bool Server::is_alive() const {

@@ -1,9 +1,14 @@
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "server/cluster/link/node_link.h"
 #include "server/cluster/serving_lease.h"
@@ -45,6 +50,34 @@ LinkReport await_report(const NodeLink& link, const std::string& address) {
     for (;; std::this_thread::yield())
         if (boot_now() > begin)
             if (const auto report = link.report(address, boot_now() - begin - 1)) return *report;
+}
+
+/// Waits for the socket, which does not block.
+void await(int socket, short event) {
+    pollfd waiting{.fd = socket, .events = event, .revents = 0};
+    REQUIRE(::poll(&waiting, 1, -1) == 1);
+}
+
+void write_all(int socket, std::string_view bytes) {
+    while (!bytes.empty()) {
+        await(socket, POLLOUT);
+        const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        REQUIRE(sent > 0);
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+}
+
+/// So many bytes, or fewer if the connection ends.
+std::string read_bytes(int socket, std::size_t count) {
+    std::string bytes;
+    while (bytes.size() < count) {
+        await(socket, POLLIN);
+        char part[4096];
+        const ssize_t got = ::recv(socket, part, std::min(sizeof part, count - bytes.size()), 0);
+        if (got <= 0) break;
+        bytes.append(part, static_cast<std::size_t>(got));
+    }
+    return bytes;
 }
 
 }  // namespace
@@ -148,6 +181,62 @@ TEST_CASE("the line of an edge") {
           "pulsegate-edge 1 east#1 b1 4 18446744073709551616 new",
           "pulsegate-edge 1 east#1 b1 4 7 old", "pulsegate-edge 1 east#1 b1 4 7 -1"})
         CHECK_FALSE(parse_edge_line(line));
+}
+
+TEST_CASE("the line of a request of another node's client") {
+    CarriedRequest request{.node = {"east#1", "b1"}, .address = "2001:db8::/64", .token = "-"};
+    const std::string line = "pulsegate-http 1 east#1 b1 2001%3Adb8%3A%3A%2F64 %2D";
+    CHECK(to_request_line(request) == line + "\n");
+    CHECK(parse_request_line(line) == request);
+    CHECK(parse_request_line(line + " more") == request);
+    request.address = request.token = "";
+    CHECK(to_request_line(request) == "pulsegate-http 1 east#1 b1 - -\n");
+    CHECK(parse_request_line("pulsegate-http 1 east#1 b1 - -") == request);
+    for (const char* bad : {"", "pulsegate-http 2 east#1 b1 - -", "pulsegate-http 1  b1 - -",
+                            "pulsegate-edge 1 east#1 b1 - -", "pulsegate-http 1 east#1 b1 %z -",
+                            "pulsegate-http 1 east#1 b1 - %ff"})
+        CHECK_FALSE(parse_request_line(bad));
+}
+
+TEST_CASE("a request travels to the home and its reply back, with TLS and without") {
+    const SelfSigned files;
+    for (const LinkSettings& settings : {on_loopback(), secured(files)}) {
+        Node home("home#1", settings), edge("edge#1", settings);
+        std::promise<std::pair<UniqueFd, CarriedRequest>> arrived;
+        home.link.accept_edges(1, nullptr, [&](UniqueFd socket, CarriedRequest request) {
+            arrived.set_value({std::move(socket), std::move(request)});
+        });
+        auto [ours, theirs] = socket_pair();
+        CarriedRequest sent{.address = "10.0.0.7", .token = "shop"};
+        edge.link.carry({home.link.address(), "home#1"}, sent, std::move(theirs));
+        auto [far, request] = arrived.get_future().get();
+        sent.node = {"edge#1", "birth", true};
+        request.node.has_redis = true;
+        CHECK(request == sent);
+        const std::string question(100'000, 'q'), answer(200'000, 'a');
+        write_all(ours.get(), question);
+        CHECK(read_bytes(far.get(), question.size()) == question);
+        std::thread answering([&far = far, &answer] {
+            write_all(far.get(), answer);
+            far = {};
+        });
+        CHECK(read_bytes(ours.get(), answer.size() + 1) == answer);  // then it ends
+        answering.join();
+    }
+}
+
+TEST_CASE("a request that the home does not take ends") {
+    Node home("home#1"), edge("edge#1");
+    const auto ends = [&](const HomeNode& place) {
+        auto [ours, theirs] = socket_pair();
+        edge.link.carry(place, {}, std::move(theirs));
+        return read_bytes(ours.get(), 1).empty();
+    };
+    CHECK(ends({home.link.address(), "home#1"}));  // it does not own the data
+    home.link.accept_edges(1, nullptr,
+                           [](UniqueFd, CarriedRequest) { FAIL("it is another node"); });
+    CHECK(ends({home.link.address(), "home#2"}));
+    CHECK(ends({"127.0.0.1:1", "home#1"}));
 }
 
 TEST_CASE("after its lease an owner serves on only if Redis is away for all") {

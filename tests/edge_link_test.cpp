@@ -61,11 +61,14 @@ struct Peer {
 
     /// Sends back what edges send.
     void echo() {
-        link.accept_edges(8, [](std::shared_ptr<FrameStream> edge) {
-            CHECK(edge->peer() == LinkHello{"east#1", "birth", false, 3});
-            edge->begin({.received = [edge](std::string_view frames) { edge->send(frames); },
-                         .ended = [](const std::string&) {}});
-        });
+        link.accept_edges(
+            8,
+            [](std::shared_ptr<FrameStream> edge) {
+                CHECK(edge->peer() == LinkHello{"east#1", "birth", false, 3});
+                edge->begin({.received = [edge](std::string_view frames) { edge->send(frames); },
+                             .ended = [](const std::string&) {}});
+            },
+            nullptr);
     }
 
     const std::string incarnation;
@@ -237,12 +240,15 @@ TEST_CASE("no edge is handed over after the home has refused edges") {
     for (int i = 0; i < 10; ++i) {
         const int before = came;
         may_come = true;
-        home.link.accept_edges(8, [&](std::shared_ptr<FrameStream> stream) {
-            CHECK(may_come);
-            stream->begin(
-                {.received = [](std::string_view) {}, .ended = [](const std::string&) {}});
-            ++came;
-        });
+        home.link.accept_edges(
+            8,
+            [&](std::shared_ptr<FrameStream> stream) {
+                CHECK(may_come);
+                stream->begin(
+                    {.received = [](std::string_view) {}, .ended = [](const std::string&) {}});
+                ++came;
+            },
+            nullptr);
         while (came == before) std::this_thread::yield();
         home.link.refuse_edges();
         may_come = false;

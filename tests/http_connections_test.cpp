@@ -6,6 +6,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <list>
+#include <utility>
 
 using namespace pulsegate;
 
@@ -21,8 +22,8 @@ struct HttpCrowd {
         const Address address{boost::asio::ip::address_v4(from)};
         const Place place = all.make_room(address);
         if (place == Place::none) return place;
-        auto& one = connections.emplace_back(HttpProtocol::socket(io), address,
-                                             place == Place::spare, false);
+        HttpCaller caller{.address = address, .is_spare = place == Place::spare};
+        auto& one = connections.emplace_back(HttpProtocol::socket(io), std::move(caller));
         all.add(one);
         all.enter(one, state);
         one.moved -= ago;

@@ -292,7 +292,9 @@ TEST_CASE_FIXTURE(Pages, "kill: without a kept session what was on its way comes
     CHECK(book.counts(Kind::inbox).wrongly_repeated == 0);
 }
 
-TEST_CASE_FIXTURE(Pages, "kill: a client without a kept session must get what came while the broker knew that it was away") {
+TEST_CASE_FIXTURE(Pages,
+                  "kill: a client without a kept session must get what came while the broker knew "
+                  "that it was away") {
     const Stream inbox{Kind::inbox, 3, 5};
     book.keep_no_session(5, std::nullopt);
     acknowledged(inbox);

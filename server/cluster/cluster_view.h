@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -57,5 +58,13 @@ struct ClusterView {
     Redis redis{};
     Counters counters{};
 };
+
+/// The node that owns the data, unless it is this one or condemned. Null if there is none.
+inline const ClusterView::Node* other_owner(const ClusterView& view) {
+    const auto owner = std::ranges::find_if(view.nodes, [&](const ClusterView::Node& node) {
+        return node.is_owner && !node.is_condemned && node.incarnation != view.self;
+    });
+    return owner == view.nodes.end() ? nullptr : &*owner;
+}
 
 }  // namespace pulsegate

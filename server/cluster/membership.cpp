@@ -479,12 +479,16 @@ void Membership::leave() { impl_->leave(); }
 bool Membership::may_serve() const { return impl_->may_serve(); }
 ClusterView Membership::view() const { return impl_->view(); }
 void Membership::accept_edges(unsigned shards,
-                              std::function<void(std::shared_ptr<FrameStream>)> handler) {
-    impl_->link().accept_edges(shards, std::move(handler));
+                              std::function<void(std::shared_ptr<FrameStream>)> handler,
+                              std::function<void(UniqueFd, CarriedRequest)> request_handler) {
+    impl_->link().accept_edges(shards, std::move(handler), std::move(request_handler));
 }
 void Membership::refuse_edges() { impl_->link().refuse_edges(); }
 void Membership::dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done) {
     impl_->link().dial(std::move(home), shards, std::move(done));
+}
+void Membership::carry(HomeNode home, CarriedRequest request, UniqueFd socket) {
+    impl_->link().carry(std::move(home), std::move(request), std::move(socket));
 }
 
 }  // namespace pulsegate

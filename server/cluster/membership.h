@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "server/base/files/unique_fd.h"
 #include "server/cluster/cluster_view.h"
+#include "server/cluster/link/carried_request.h"
 #include "server/cluster/link/home_dial.h"
 #include "server/cluster/link/link_settings.h"
 #include "server/cluster/row_store.h"
@@ -68,16 +70,21 @@ public:
     /// Any thread may call it.
     ClusterView view() const;
 
-    /// From now on the other nodes hear that this node has so many shards, and `handler` gets the
-    /// connections of edges on the link's thread. Any thread may call it.
-    void accept_edges(unsigned shards, std::function<void(std::shared_ptr<FrameStream>)> handler);
-    /// When it returns, no call of the handler is under way. So the handler must not call it. Any
+    /// From now on the other nodes hear that this node has so many shards. The handlers get the
+    /// connections of edges, and the requests to the HTTP API that other nodes carry here, on the
+    /// link's thread. Any thread may call it.
+    void accept_edges(unsigned shards, std::function<void(std::shared_ptr<FrameStream>)> handler,
+                      std::function<void(UniqueFd, CarriedRequest)> request_handler);
+    /// When it returns, no call of a handler is under way. So a handler must not call it. Any
     /// other thread may.
     void refuse_edges();
 
     /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
     /// thread, unless this object is destroyed first. Any thread may call it.
     void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
+
+    /// Carries an HTTP request from this socket to a home; see NodeLink. Any thread may call it.
+    void carry(HomeNode home, CarriedRequest request, UniqueFd socket);
 
 private:
     class Impl;

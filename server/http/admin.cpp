@@ -86,6 +86,9 @@ void Admin::listen_locally(const std::string& path, UniqueFd inherited) {
     impl_->server.listen_locally(path, std::move(inherited));
 }
 
+void Admin::adopt(UniqueFd socket, HttpCaller caller) {
+    impl_->server.adopt(std::move(socket), std::move(caller));
+}
 std::vector<int> Admin::listening() const { return impl_->server.listening(); }
 int Admin::listening_locally() const { return impl_->server.listening_locally(); }
 

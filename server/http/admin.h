@@ -16,6 +16,7 @@
 namespace pulsegate {
 
 class Shard;
+struct HttpCaller;
 struct ChatGateway;
 class Webhook;
 
@@ -43,6 +44,8 @@ public:
     /// boost::system::system_error.
     void listen_locally(const std::string& path);
     void listen_locally(const std::string& path, UniqueFd inherited);
+    /// Answers a client that another node has let in; see HttpServer. Any thread.
+    void adopt(UniqueFd socket, HttpCaller caller);
     /// See HttpServer.
     std::vector<int> listening() const;
     int listening_locally() const;

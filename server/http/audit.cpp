@@ -34,10 +34,13 @@ std::string printable(std::string_view target) {
 std::string audit_line(const ApiRequest& request, status status) {
     std::string target(request.path);
     if (!request.encoded_query.empty()) target.append("?").append(request.encoded_query);
+    const bool is_over_socket =
+        request.is_local || (!request.node.empty() && !request.address.known());
+    std::string origin = is_over_socket ? "the Unix socket" : request.address.text();
+    if (!request.node.empty()) origin += fmt::format(", at node {}", request.node);
     return fmt::format("audit: {} {} {} -> {} from {}", request.token.empty() ? "-" : request.token,
                        std::string_view(to_string(request.method)), printable(target),
-                       static_cast<unsigned>(status),
-                       request.is_local ? "the Unix socket" : request.address.text());
+                       static_cast<unsigned>(status), origin);
 }
 
 }  // namespace

@@ -40,6 +40,9 @@ struct Route {
     Access access = Access::with_token;
     std::size_t most_body_bytes = 16 * 1024;
     bool is_probe = false;  ///< it reports whether the gateway is well
+    /// In a cluster, each node answers for itself. Otherwise the node that owns the data answers
+    /// for all.
+    bool is_of_node = false;
 
     /// Null if the resource does not have the method.
     const Method* method(boost::beast::http::verb asked) const;

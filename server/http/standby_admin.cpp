@@ -8,10 +8,12 @@
 
 #include "server/cluster/membership.h"
 #include "server/http/audit.h"
+#include "server/http/forwarding.h"
 #include "server/http/guard.h"
 #include "server/http/metrics/families.h"
 #include "server/http/operation/cluster.h"
 #include "server/http/operation/reload.h"
+#include "server/http/routes.h"
 #include "server/http/serving/http_server.h"
 #include "server/http/serving/web_files.h"
 
@@ -39,11 +41,23 @@ bool is_probe(const ApiRequest& request) {
     return request.path == "/healthz" || request.path == "/readyz";
 }
 
-/// The files of a standby node's page, in place of the dashboard. Null if there is no such file.
+/// The files of pages for operators. Null if there is no such file.
 const WebFile* file_of_page(const ApiRequest& request) {
     if (request.method != verb::get && request.method != verb::head) return nullptr;
-    if (request.path == "/") return find_web_file("/standby");
-    return request.path.starts_with("/dashboard/") ? find_web_file(request.path) : nullptr;
+    const bool is_of_page = request.path == "/" || request.path == "/reference" ||
+                            request.path.starts_with("/dashboard/");
+    return is_of_page ? find_web_file(request.path) : nullptr;
+}
+
+/// True if the node that owns the data answers.
+bool is_for_home(const ApiRequest& request) {
+    return request.path.starts_with("/api/v1") && !find_route(request.path).is_of_node;
+}
+
+AdminRole role_needed(const ApiRequest& request) {
+    if (const auto* const method = find_route(request.path).method(request.method))
+        return method->role_needed();
+    return is_change(request) ? AdminRole::operate : AdminRole::read;
 }
 
 bool is_reload(const ApiRequest& request) {
@@ -67,21 +81,22 @@ ApiReply metrics_reply(const ClusterView& view, const StandbyState& state) {
 }  // namespace
 
 struct StandbyAdmin::Impl {
-    Impl(const Membership& node, std::function<StandbyState()> at_present, AdminTokens tokens,
+    Impl(Membership& node, std::function<StandbyState()> at_present, AdminTokens tokens,
          AskReload asked)
         : cluster(node),
           state(std::move(at_present)),
           ask_reload(std::move(asked)),
           guard(std::move(tokens)),
-          server({.most_body_bytes = [](auto&) { return most_body_bytes; },
+          server({.most_body_bytes =
+                      [](auto& request) { return find_route(request.path).most_body_bytes; },
                   .refusal = [this](auto& request) { return refusal(request); },
                   .is_probe = [](auto& request) { return is_probe(request); },
-                  .answer = [this](auto& request) { return answer(request); }}) {}
+                  .answer = [this](auto& request) { return answer(request); }}),
+          forwarding(node, server.io()) {}
 
     std::optional<ApiReply> refusal(const ApiRequest& request) const {
         if (is_probe(request) || file_of_page(request)) return std::nullopt;
-        auto refused =
-            guard.refusal(request, is_change(request) ? AdminRole::operate : AdminRole::read);
+        auto refused = guard.refusal(request, role_needed(request));
         if (refused && is_change(request)) audit_refused(with_token(request), refused->status);
         return refused;
     }
@@ -95,6 +110,8 @@ struct StandbyAdmin::Impl {
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
         if (is_reload(request)) co_return co_await reload(request);
+        if (is_for_home(request))
+            co_return co_await forwarding.answer(request, std::string(guard.name_shown(request)));
         co_return shown(request);
     }
 
@@ -108,7 +125,9 @@ struct StandbyAdmin::Impl {
     }
 
     ApiReply shown(const ApiRequest& request) const {
-        if (const WebFile* const file = file_of_page(request)) return web_file_reply(*file);
+        const WebFile* const file = file_of_page(request);
+        const bool is_start = request.path == "/" && !state().is_linked;
+        if (file) return web_file_reply(is_start ? *find_web_file("/standby") : *file);
         if (request.path == "/healthz") return api_reply({{"status", "ok"}});
         const StandbyState now = state();
         if (request.path == "/readyz" && now.is_linked) return api_reply({{"status", "ready"}});
@@ -119,16 +138,15 @@ struct StandbyAdmin::Impl {
         return not_ready(view, is_probe(request));
     }
 
-    static constexpr std::size_t most_body_bytes = 16 * 1024;
-
     const Membership& cluster;
     const std::function<StandbyState()> state;
     const AskReload ask_reload;
     ApiGuard guard;
     HttpServer server;
+    const Forwarding forwarding;
 };
 
-StandbyAdmin::StandbyAdmin(const Membership& cluster, std::function<StandbyState()> state,
+StandbyAdmin::StandbyAdmin(Membership& cluster, std::function<StandbyState()> state,
                            AdminTokens tokens, AskReload reload)
     : impl_(std::make_unique<Impl>(cluster, std::move(state), std::move(tokens),
                                    std::move(reload))) {}

@@ -22,9 +22,10 @@ struct StandbyState {
     std::size_t connections = 0;
 };
 
-/// The HTTP API of a standby node: a page at / that says so, /healthz, /readyz (ready if it serves
-/// clients as an edge), /metrics, /api/v1/cluster and /api/v1/reload. It answers all other requests
-/// with 503. It owns its listeners and a thread of its own.
+/// The HTTP API of a standby node. It answers what is about this node itself: /healthz, /readyz
+/// (ready if it serves clients as an edge), /metrics, /api/v1/cluster and /api/v1/reload. The node
+/// that owns the data answers all other requests to /api/v1. The page at / is the dashboard, or
+/// says that the node stands by. It owns its listeners and a thread of its own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -32,7 +33,7 @@ public:
     /// `cluster` must outlive it. If there are tokens, requests must carry one, except for the page
     /// and the probes.
     /// `state` is called on the API's thread.
-    StandbyAdmin(const Membership& cluster, std::function<StandbyState()> state, AdminTokens tokens,
+    StandbyAdmin(Membership& cluster, std::function<StandbyState()> state, AdminTokens tokens,
                  AskReload reload);
     ~StandbyAdmin();
 

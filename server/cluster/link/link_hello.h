@@ -24,6 +24,8 @@ struct LinkHello {
 };
 
 inline constexpr std::size_t longest_link_hello = 256;
+/// The longest answer to it, which may name a token.
+inline constexpr std::size_t longest_link_answer = 1024;
 
 /// The line with its line end.
 std::string to_line(const LinkHello& hello);

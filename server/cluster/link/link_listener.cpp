@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr auto guest_time = 2s;
 constexpr int most_guests = 64;
+constexpr int most_requests = 256;
 
 }  // namespace
 
@@ -71,25 +72,44 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     const std::string line = to_line(hello());
     asio::awaitable<error_code> writing = guest->write(line);
     if (!error) error = co_await std::move(writing);
-    asio::awaitable<std::optional<std::string>> reading = guest->read_line(longest_link_hello);
+    asio::awaitable<std::optional<std::string>> reading = guest->read_line(longest_link_answer);
     std::optional<std::string> answer;
     if (!error) answer = co_await std::move(reading);
-    const std::optional<EdgeRequest> request = parse_edge_line(answer.value_or(""));
-    const bool is_edge = request && request->edge.birth == hello().birth;
-    if (!is_edge || !hand_over(guest, *request)) {
-        asio::awaitable<error_code> refusing = guest->write(link_refusal);
-        if (is_edge && !error) error = co_await std::move(refusing);
-        // Closing before the other has read all that it sent to us may take the line back, so it
-        // ends the connection.
-        error_code ignored;
-        guest->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-        char rest[64];
-        const asio::mutable_buffer room = asio::buffer(rest);
-        error = {};
-        auto token = asio::redirect_error(asio::use_awaitable, error);
-        while (!error) co_await guest->tcp().async_read_some(room, token);
+    const std::string birth = hello().birth;
+    auto request = parse_request_line(answer.value_or(""));
+    if (request && request->node.birth == birth) {
+        if (UniqueFd end = hand_over(*std::move(request))) {
+            --guests_;
+            ++requests_;
+            asio::awaitable<void> carrying = carry(guest, std::move(end));
+            co_await std::move(carrying);
+            --requests_;
+            co_return;
+        }
+    }
+    const std::optional<EdgeRequest> edge = parse_edge_line(answer.value_or(""));
+    const bool is_edge = edge && edge->edge.birth == birth;
+    if (!is_edge || !hand_over(guest, *edge)) {
+        asio::awaitable<void> refusing = refuse(guest, is_edge && !error);
+        co_await std::move(refusing);
     }
     --guests_;
+}
+
+/// Closing before the other has read all that it sent to us may take the line back, so it ends the
+/// connection.
+asio::awaitable<void> LinkListener::refuse(std::shared_ptr<LinkSocket> guest, bool says_so) {
+    error_code error;
+    if (says_so) {
+        asio::awaitable<error_code> writing = guest->write(link_refusal);
+        error = co_await std::move(writing);
+    }
+    guest->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
+    char rest[64];
+    const asio::mutable_buffer room = asio::buffer(rest);
+    error = {};
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    while (!error) co_await guest->tcp().async_read_some(room, token);
 }
 
 LinkHello LinkListener::hello() const {
@@ -99,10 +119,22 @@ LinkHello LinkListener::hello() const {
     return hello;
 }
 
-void LinkListener::accept_edges(unsigned shards, EdgeHandler handler) {
+void LinkListener::accept_edges(unsigned shards, EdgeHandler handler,
+                                RequestHandler request_handler) {
     const std::lock_guard lock(mutex_);
     shards_ = shards;
     edge_handler_ = std::move(handler);
+    request_handler_ = std::move(request_handler);
+}
+
+/// The socket with the bytes to be carried. Nothing if this node answers no requests, or too many
+/// are under way.
+UniqueFd LinkListener::hand_over(CarriedRequest request) {
+    const std::lock_guard lock(mutex_);
+    if (!request_handler_ || requests_ >= most_requests) return {};
+    auto [ours, theirs] = socket_pair();
+    if (ours) request_handler_(std::move(theirs), std::move(request));
+    return std::move(ours);
 }
 
 /// False if this node accepts no edges, or does not know the link that is to go on.

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "server/base/files/unique_fd.h"
+#include "server/cluster/link/carried_request.h"
 #include "server/cluster/link/link_hello.h"
 #include "server/cluster/link/link_settings.h"
 
@@ -15,12 +17,14 @@ namespace pulsegate {
 class FrameStream;
 class LinkSocket;
 
-/// Sends a hello to every node that connects. It hands over the links of edges that begin, gives
-/// each link that goes on its new connection, and closes all other connections. It runs on the
-/// thread of `io`.
+/// Sends a hello to every node that connects. It hands over the links of edges that begin and the
+/// requests to the HTTP API, gives each link that goes on its new connection, and closes all other
+/// connections. It runs on the thread of `io`.
 class LinkListener {
 public:
     using EdgeHandler = std::function<void(std::shared_ptr<FrameStream>)>;
+    /// The socket carries HTTP/1.1, from the client of another node.
+    using RequestHandler = std::function<void(UniqueFd socket, CarriedRequest request)>;
 
     /// Throws std::runtime_error that names the port and the remedy.
     LinkListener(boost::asio::io_context& io, const LinkSettings& settings,
@@ -28,26 +32,30 @@ public:
 
     boost::asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
 
-    /// From now on the hello says that this node has so many shards, and `handler` gets the links
-    /// of edges on the thread of `io`. Any thread may call it.
-    void accept_edges(unsigned shards, EdgeHandler handler);
-    /// When it returns, no call of the handler is under way. So the handler must not call it. Any
+    /// From now on the hello says that this node has so many shards, and the handlers get the links
+    /// of edges and the requests on the thread of `io`. Any thread may call it.
+    void accept_edges(unsigned shards, EdgeHandler handler, RequestHandler request_handler);
+    /// When it returns, no call of a handler is under way. So a handler must not call it. Any
     /// other thread may.
-    void refuse_edges() { accept_edges(0, nullptr); }
+    void refuse_edges() { accept_edges(0, nullptr, nullptr); }
 
 private:
     boost::asio::awaitable<void> accept();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
     bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
+    UniqueFd hand_over(CarriedRequest request);
+    boost::asio::awaitable<void> refuse(std::shared_ptr<LinkSocket> guest, bool says_so);
 
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
     const std::function<LinkHello()> hello_;
     int guests_ = 0;
+    int requests_ = 0;  ///< that are carried
     mutable std::mutex mutex_;
-    unsigned shards_ = 0;       ///< guarded by the mutex
-    EdgeHandler edge_handler_;  ///< guarded by the mutex, also while it is called
+    unsigned shards_ = 0;             ///< guarded by the mutex
+    EdgeHandler edge_handler_;        ///< guarded by the mutex, also while it is called
+    RequestHandler request_handler_;  ///< the same
 };
 
 }  // namespace pulsegate

@@ -81,6 +81,25 @@ asio::awaitable<void> NodeLink::dial_and_tell(HomeNode home, unsigned shards,
     done(std::move(dialed));
 }
 
+void NodeLink::carry(HomeNode home, CarriedRequest request, UniqueFd socket) {
+    asio::co_spawn(io_, carry_to(std::move(home), std::move(request), std::move(socket)),
+                   asio::detached);
+}
+
+asio::awaitable<void> NodeLink::carry_to(HomeNode home, CarriedRequest request, UniqueFd socket) {
+    asio::awaitable<LinkVisit> visiting = visit_link(home.address, tls_, dial_patience);
+    LinkVisit visit = co_await std::move(visiting);
+    const bool is_home = visit.report.state == LinkReport::State::answered &&
+                         visit.report.hello.incarnation == home.incarnation;
+    if (!is_home) co_return;
+    request.node = hello_();
+    const std::string line = to_request_line(request);
+    asio::awaitable<boost::system::error_code> writing = visit.socket->write(line);
+    if (co_await std::move(writing)) co_return;
+    asio::awaitable<void> carrying = pulsegate::carry(std::move(visit.socket), std::move(socket));
+    co_await std::move(carrying);
+}
+
 asio::awaitable<void> NodeLink::keep_asking() {
     asio::steady_timer pause(io_);
     for (;;) {

@@ -46,15 +46,19 @@ public:
     /// Asks once, and waits up to a second for the answer.
     LinkReport ask(const std::string& address);
 
-    /// Accepts edges or refuses them, as LinkListener says.
-    void accept_edges(unsigned shards, LinkListener::EdgeHandler handler) {
-        listener_.accept_edges(shards, std::move(handler));
+    /// Accepts edges and requests or refuses them, as LinkListener says.
+    void accept_edges(unsigned shards, LinkListener::EdgeHandler handler,
+                      LinkListener::RequestHandler request_handler) {
+        listener_.accept_edges(shards, std::move(handler), std::move(request_handler));
     }
     void refuse_edges() { listener_.refuse_edges(); }
 
     /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
     /// thread, unless the link is destroyed first.
     void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
+    /// Carries an HTTP request, whose `node` it fills in, from this socket to a home. Closes the
+    /// socket if the home does not take it.
+    void carry(HomeNode home, CarriedRequest request, UniqueFd socket);
 
 private:
     struct Dated {
@@ -64,6 +68,7 @@ private:
 
     boost::asio::awaitable<void> keep_asking();
     boost::asio::awaitable<void> ask_watched(std::string address);
+    boost::asio::awaitable<void> carry_to(HomeNode home, CarriedRequest request, UniqueFd socket);
     boost::asio::awaitable<void> dial_and_tell(HomeNode home, unsigned shards,
                                                std::function<void(DialedHome)> done);
 

@@ -108,6 +108,8 @@ constexpr ApiErrorRow table[] = {
      "Too many requests wait for presence changes or read traces."},
     {ApiError::standby, "standby", status::service_unavailable,
      "This node is on standby; another node serves."},
+    {ApiError::home_silent, "home_silent", status::service_unavailable,
+     "The node that owns the data has not answered this node. A change may have happened."},
     {ApiError::memory_used_up, "memory_used_up", status::insufficient_storage,
      "`memory-budget` is used up."},
     {ApiError::limit_reached, "limit_reached", status::insufficient_storage,

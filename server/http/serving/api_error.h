@@ -67,6 +67,7 @@ enum class ApiError : std::uint8_t {
     too_many_connections,
     too_many_readers,
     standby,
+    home_silent,
     memory_used_up,
     limit_reached,
 };

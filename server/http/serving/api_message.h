@@ -31,6 +31,7 @@ struct ApiRequest {
 
     Address address{};         ///< the client's
     std::string_view token{};  ///< the name of its token; "": missing or wrong
+    std::string_view node{};   ///< the node that has let the client in, if it is another one
 
     // The header's fields; "" if a field is missing.
     std::string_view authorization{};
@@ -55,8 +56,8 @@ struct ApiRequest {
 struct ApiReply {
     boost::beast::http::status status = boost::beast::http::status::ok;
     std::string body{};
-    const char* content_type = "application/json";
-    std::vector<std::pair<std::string_view, std::string>> fields{};  ///< further ones
+    std::string content_type = "application/json";
+    std::vector<std::pair<std::string, std::string>> fields{};  ///< further ones
     /// Returns the body piece by piece, instead of `body`, until it returns ""; then the connection
     /// ends. Empty: there are no pieces.
     std::function<boost::asio::awaitable<std::string>()> stream{};

@@ -5,12 +5,24 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "server/http/serving/http_stream.h"
 #include "server/limits/address.h"
 
 namespace pulsegate {
+
+/// The origin and the rights of a connection.
+struct HttpCaller {
+    Address address{};
+    bool is_spare = false;  ///< above the usual number: for health checks only
+    bool is_local =
+        false;  ///< over the Unix socket, which only the gateway's user and root may use
+    bool has_tls = false;
+    std::string node{};   ///< another node has let the client in, and carries its request; or ""
+    std::string token{};  ///< of such a client: the name of its token
+};
 
 /// A connection to the HTTP API. It belongs to its coroutine in HttpServer.
 struct HttpConnection
@@ -22,13 +34,11 @@ struct HttpConnection
         writes,   ///< the client reads the answer
     };
 
-    HttpConnection(HttpProtocol::socket socket, const Address& from, bool spare, bool local)
-        : stream(std::move(socket)), address(from), is_spare(spare), is_local(local) {}
+    HttpConnection(HttpProtocol::socket socket, HttpCaller caller)
+        : stream(std::move(socket)), from(std::move(caller)) {}
 
     HttpStream stream;
-    const Address address;
-    const bool is_spare;  ///< above the usual number: for health checks only
-    const bool is_local;  ///< over the Unix socket, which only the gateway's user and root may use
+    const HttpCaller from;
     State state = State::reads;
     Clock::time_point moved = Clock::now();  ///< when it entered its state, or its client last read
 };
@@ -51,17 +61,20 @@ public:
 
     /// True if there is a place for one more connection over the Unix socket. Others can't take it.
     bool has_local_place() const {
-        return count([](const HttpConnection& one) { return one.is_local; }) < most_local;
+        return count([](const HttpConnection& one) { return one.from.is_local; }) < most_local;
     }
+
+    /// True if there is a place for one more request that another node carries.
+    bool has_place_for_node() const { return count(is_of_node) < most; }
 
     /// Finds a place for one more connection from this address; another connection may be closed
     /// for it.
     Place make_room(const Address& address) {
         const auto is_usual = [](const HttpConnection& one) {
-            return !one.is_spare && !one.is_local;
+            return !one.from.is_spare && !one.from.is_local && !is_of_node(one);
         };
         const auto is_of_address = [&](const HttpConnection& one) {
-            return is_usual(one) && one.address == address;
+            return is_usual(one) && one.from.address == address;
         };
         if (count(is_of_address) >= most_of_an_address)
             return end_one(is_of_address) ? Place::usual : spare_place();
@@ -77,8 +90,10 @@ private:
     /// A client that reads takes some bytes within that time.
     static constexpr auto patience_with_reader = std::chrono::seconds(1);
 
+    static bool is_of_node(const HttpConnection& one) { return !one.from.node.empty(); }
+
     Place spare_place() {
-        const auto is_spare = [](const HttpConnection& one) { return one.is_spare; };
+        const auto is_spare = [](const HttpConnection& one) { return one.from.is_spare; };
         return count(is_spare) < most_spare || end_one(is_spare) ? Place::spare : Place::none;
     }
 

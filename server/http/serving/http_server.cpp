@@ -66,7 +66,9 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .path = path,
             .encoded_query = target.substr(std::min(path.size() + 1, target.size())),
             .body = request.body(),
-            .address = client.address,
+            .address = client.from.address,
+            .token = client.from.token,
+            .node = client.from.node,
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),
             .origin = lent(request[http::field::origin]),
@@ -75,7 +77,7 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .accept = lent(request[http::field::accept]),
             .last_event_id = lent(request["Last-Event-ID"]),
             .idempotency_key = lent(request["Idempotency-Key"]),
-            .is_local = client.is_local};
+            .is_local = client.from.is_local};
 }
 
 Response response_to(const Request& request, ApiReply reply) {
@@ -161,7 +163,7 @@ struct HttpServer::Impl {
         if (const auto fault = framing_fault(parser.get()); !fault.empty())
             return api_refusal(ApiError::bad_http, fault);
         const ApiRequest request = api_request(client, parser.get());
-        if (client.is_spare && !handler.is_probe(request)) return too_many_connections();
+        if (client.from.is_spare && !handler.is_probe(request)) return too_many_connections();
         const std::size_t most_body = handler.most_body_bytes(request);
         if (parser.content_length().value_or(0) > most_body)
             return refusal_of(make_error_code(http::error::body_limit));
@@ -221,14 +223,6 @@ struct HttpServer::Impl {
         }
     }
 
-    /// The origin and the rights of a connection.
-    struct Caller {
-        Address address{};
-        bool is_spare = false;
-        bool is_local = false;
-        bool has_tls = false;
-    };
-
     /// False if the client has not done its part in time. Meanwhile the connection counts as
     /// reading, so it gives up its place if places are short.
     asio::awaitable<bool> shake_hands(HttpConnection& client) {
@@ -249,8 +243,8 @@ struct HttpServer::Impl {
         client.stream.socket().shutdown(HttpProtocol::socket::shutdown_send, ignored);
     }
 
-    asio::awaitable<void> serve(HttpProtocol::socket socket, Caller from) {
-        HttpConnection client(std::move(socket), from.address, from.is_spare, from.is_local);
+    asio::awaitable<void> serve(HttpProtocol::socket socket, HttpCaller from) {
+        HttpConnection client(std::move(socket), from);
         connections.add(client);
         if (from.has_tls && !co_await shake_hands(client)) co_return;
         beast::flat_buffer buffer;
@@ -283,20 +277,20 @@ struct HttpServer::Impl {
     }
 
     /// Nothing if there is no place for it; then it is closed.
-    std::optional<Caller> admit(const tcp::socket& socket, bool has_tls) {
+    std::optional<HttpCaller> admit(const tcp::socket& socket, bool has_tls) {
         boost::system::error_code error;
         const auto peer = socket.remote_endpoint(error);
         if (error) return std::nullopt;  // it has gone
         const Address address(peer.address());
         const auto place = connections.make_room(address);
         if (place == HttpConnections::Place::none) return std::nullopt;
-        return Caller{.address = address,
-                      .is_spare = place == HttpConnections::Place::spare,
-                      .has_tls = has_tls};
+        return HttpCaller{.address = address,
+                          .is_spare = place == HttpConnections::Place::spare,
+                          .has_tls = has_tls};
     }
-    std::optional<Caller> admit(const local::socket&, bool) const {
+    std::optional<HttpCaller> admit(const local::socket&, bool) const {
         if (!connections.has_local_place()) return std::nullopt;
-        return Caller{.is_local = true};
+        return HttpCaller{.is_local = true};
     }
 
     void accept_locally(const std::string& path, local::acceptor acceptor) {
@@ -320,16 +314,24 @@ struct HttpServer::Impl {
                 continue;
             }
             const auto caller = admit(socket, has_tls);
-            if (!caller) continue;
-            asio::co_spawn(io, serve(std::move(socket), *caller),
-                           [](const std::exception_ptr& failed) {
-                               try {
-                                   if (failed) std::rethrow_exception(failed);
-                               } catch (const std::exception& trouble) {
-                                   log_limited(spdlog::level::err, "admin API: {}", trouble.what());
-                               }
-                           });
+            if (caller) begin(std::move(socket), *caller);
         }
+    }
+
+    void begin(HttpProtocol::socket socket, HttpCaller caller) {
+        asio::co_spawn(io, serve(std::move(socket), std::move(caller)),
+                       [](const std::exception_ptr& failed) {
+                           try {
+                               if (failed) std::rethrow_exception(failed);
+                           } catch (const std::exception& trouble) {
+                               log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                           }
+                       });
+    }
+
+    void adopt(UniqueFd socket, HttpCaller caller) {
+        if (!connections.has_place_for_node()) return;
+        begin(local::socket(io, local(), socket.release()), std::move(caller));
     }
 
     const Handler handler;
@@ -382,6 +384,12 @@ void HttpServer::listen_locally(const std::string& path) {
 
 void HttpServer::listen_locally(const std::string& path, UniqueFd inherited) {
     impl_->accept_locally(path, local::acceptor(impl_->io, local(), inherited.release()));
+}
+
+void HttpServer::adopt(UniqueFd socket, HttpCaller caller) {
+    asio::post(impl_->io, [this, socket = std::move(socket), caller = std::move(caller)]() mutable {
+        impl_->adopt(std::move(socket), std::move(caller));
+    });
 }
 
 std::vector<int> HttpServer::listening() const {

@@ -14,6 +14,7 @@
 
 #include "server/base/files/unique_fd.h"
 #include "server/http/serving/api_message.h"
+#include "server/http/serving/http_connections.h"
 #include "server/http/serving/http_stream.h"
 
 namespace pulsegate {
@@ -62,6 +63,8 @@ public:
     void listen_locally(const std::string& path);
     /// The same, on a socket at that path that listens already.
     void listen_locally(const std::string& path, UniqueFd inherited);
+    /// Serves a client that another node has let in, on a connected Unix socket. Any thread.
+    void adopt(UniqueFd socket, HttpCaller caller);
     /// The listening sockets, in the order of the calls, and the Unix socket, or -1. The server
     /// still owns them.
     std::vector<int> listening() const;

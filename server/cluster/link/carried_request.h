@@ -1,0 +1,43 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/base/files/unique_fd.h"
+#include "server/cluster/link/link_hello.h"
+
+namespace pulsegate {
+
+class LinkSocket;
+
+/// A request to the HTTP API of one node that the node with the data answers. It has a connection
+/// between the nodes of its own, which carries HTTP/1.1 after the hello and the node's line.
+struct CarriedRequest {
+    LinkHello node{};       ///< that has got it; its `has_redis` and `shards` are not known
+    std::string address{};  ///< the client's; "": it uses the Unix socket
+    std::string token{};    ///< the name of the client's token; "": there are no tokens
+
+    bool operator==(const CarriedRequest&) const = default;
+};
+
+/// The node's answer to the hello, with its line end:
+///
+///     pulsegate-http 1 east#fedcba9876543210 6f1c… 192.0.2.7 shop
+///
+/// The last two words are percent-encoded; "-" stands for "".
+std::string to_request_line(const CarriedRequest& request);
+
+/// Nothing if `line` is not of a carried request, or of another version of the protocol.
+std::optional<CarriedRequest> parse_request_line(std::string_view line);
+
+/// Two sockets that are connected with each other. Without descriptors if there are none left.
+std::pair<UniqueFd, UniqueFd> socket_pair();
+
+/// Moves bytes between the other node and this socket until one of them ends.
+boost::asio::awaitable<void> carry(std::shared_ptr<LinkSocket> link, UniqueFd end);
+
+}  // namespace pulsegate

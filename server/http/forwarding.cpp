@@ -1,0 +1,140 @@
+#include "server/http/forwarding.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "server/cluster/membership.h"
+
+namespace pulsegate {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using boost::system::error_code;
+using local = asio::local::stream_protocol;
+
+/// Longer than any request waits at the home.
+constexpr auto home_patience = std::chrono::seconds(90);
+
+/// This node's end of the way to the home.
+struct WayToHome {
+    explicit WayToHome(local::socket socket) : stream(std::move(socket)) {}
+
+    beast::basic_stream<local> stream;
+    beast::flat_buffer unread{};
+};
+
+/// HEAD is asked as GET: the server needs the length of the body.
+std::string request_text(const ApiRequest& request) {
+    const auto method = request.method == http::verb::head ? http::verb::get : request.method;
+    const beast::string_view name = to_string(method);
+    std::string text =
+        fmt::format("{} {}", std::string_view(name.data(), name.size()), request.path);
+    if (!request.encoded_query.empty()) text.append("?").append(request.encoded_query);
+    text +=
+        fmt::format(" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n",
+                    request.body.size());
+    const auto add = [&](std::string_view field, std::string_view value) {
+        if (!value.empty()) text += fmt::format("{}: {}\r\n", field, value);
+    };
+    add("Accept", request.accept);
+    add("Last-Event-ID", request.last_event_id);
+    add("Idempotency-Key", request.idempotency_key);
+    return text.append("\r\n").append(request.body);
+}
+
+/// True for the fields of one connection, and for those that the server adds to each reply.
+bool is_of_connection(http::field field) {
+    return field == http::field::connection || field == http::field::content_length ||
+           field == http::field::content_type || field == http::field::server;
+}
+
+ApiReply reply_of(const http::response<http::string_body>& answer) {
+    ApiReply reply{.status = answer.result()};
+    reply.body = answer.body();
+    reply.content_type = std::string(answer[http::field::content_type]);
+    for (const auto& field : answer.base())
+        if (!is_of_connection(field.name()))
+            reply.fields.emplace_back(std::string(field.name_string()), std::string(field.value()));
+    return reply;
+}
+
+/// What comes next of a reply that ends with its connection.
+asio::awaitable<std::string> next_piece(std::shared_ptr<WayToHome> way) {
+    std::string piece = beast::buffers_to_string(way->unread.data());
+    way->unread.consume(way->unread.size());
+    if (!piece.empty()) co_return piece;
+    std::array<char, 4096> bytes{};
+    error_code error;
+    way->stream.expires_after(home_patience);
+    const std::size_t got = co_await way->stream.async_read_some(
+        asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+    co_return std::string(bytes.data(), got);
+}
+
+ApiReply no_answer(const std::string& why) {
+    return api_refusal(ApiError::home_silent,
+                       fmt::format("{}: a change may have happened nevertheless; try again", why));
+}
+
+/// The reply of the home to the request that it has been sent.
+asio::awaitable<ApiReply> read_reply(std::shared_ptr<WayToHome> way, std::string home) {
+    error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    http::response_parser<http::string_body> parser;
+    parser.body_limit(boost::none);
+    co_await http::async_read_header(way->stream, way->unread, parser, token);
+    const bool is_stream = !error && !parser.content_length() && !parser.chunked();
+    if (is_stream) {
+        ApiReply reply = reply_of(parser.get());
+        reply.stream = [way] { return next_piece(way); };
+        co_return reply;
+    }
+    if (!error) co_await http::async_read(way->stream, way->unread, parser, token);
+    if (error)
+        co_return no_answer(fmt::format("node {} owns the data, and has not answered", home));
+    co_return reply_of(parser.get());
+}
+
+}  // namespace
+
+asio::awaitable<ApiReply> Forwarding::answer(const ApiRequest& request, std::string token) const {
+    const ClusterView view = cluster_.view();
+    const ClusterView::Node* const home = other_owner(view);
+    if (!home) co_return api_refusal(ApiError::standby, "this node stands by; no node serves");
+    const std::string name = home->name;
+    auto [ours, theirs] = socket_pair();
+    if (!ours) co_return no_answer("this node has no descriptors left");
+    cluster_.carry(
+        {.address = home->link_address, .incarnation = home->incarnation},
+        {.address = request.is_local ? "" : request.address.text(), .token = std::move(token)},
+        std::move(theirs));
+    const auto way = std::make_shared<WayToHome>(local::socket(io_, local(), ours.release()));
+    const std::string text = request_text(request);
+    error_code error;
+    way->stream.expires_after(home_patience);
+    co_await asio::async_write(way->stream, asio::buffer(text),
+                               asio::redirect_error(asio::use_awaitable, error));
+    asio::awaitable<ApiReply> reading = read_reply(way, name);
+    co_return co_await std::move(reading);
+}
+
+}  // namespace pulsegate
