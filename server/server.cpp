@@ -456,7 +456,8 @@ void Server::stop() {
     // disconnected.
     authenticator_.begin_stop();
     if (cluster_) cluster_->refuse_edges();
-    on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
+    const bool has_next = cluster_ && has_successor(cluster_->view());
+    on_every_shard([has_next](Shard& shard) { shard.announce_shutdown(has_next); });
     await_presence_sent();
     on_every_shard([](Shard& shard) { shard.stop(); });
     for (auto& thread : threads_) thread.join();

@@ -59,6 +59,14 @@ struct ClusterView {
     Counters counters{};
 };
 
+/// Is there another node that takes over when this one stops in order?
+inline bool has_successor(const ClusterView& view) {
+    constexpr std::chrono::seconds latest_beat{3};
+    return std::ranges::any_of(view.nodes, [&](const ClusterView::Node& node) {
+        return node.incarnation != view.self && !node.is_condemned && node.beat_age < latest_beat;
+    });
+}
+
 /// The node that owns the data, unless it is this one or condemned. Null if there is none.
 inline const ClusterView::Node* other_owner(const ClusterView& view) {
     const auto owner = std::ranges::find_if(view.nodes, [&](const ClusterView::Node& node) {

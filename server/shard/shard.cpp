@@ -145,8 +145,9 @@ void Shard::drain(Millis over) {
     drain_.begin(over, drained_);
 }
 
-void Shard::announce_shutdown() {
+void Shard::announce_shutdown(bool has_successor) {
     if (rest_ == Rest::all) return;  // another process has its clients
+    is_drained_ = is_drained_ || has_successor;
     listeners_.stop();
     // Otherwise a user could come online after all users were reported offline.
     logins_.announce_shutdown();

@@ -164,9 +164,9 @@ public:
     void end_turn() { transport_.end_turn(); }
     /// Refuses logins from now on, and asks all clients to leave within that time.
     void drain(Millis over);
-    /// Accepts no more connections and logins. Unless it was drained, all users go offline, and
-    /// subscribers to their presence are told.
-    void announce_shutdown();
+    /// Accepts no more connections and logins. Unless it was drained or another node takes over,
+    /// all users go offline, and subscribers to their presence are told.
+    void announce_shutdown(bool has_successor);
     /// The listening sockets, in the order of the listeners. The shard still owns them.
     std::vector<int> listening() const { return listeners_.sockets(); }
     /// Disconnects all clients. The loop ends when they have had time to read the DISCONNECT.

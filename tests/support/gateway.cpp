@@ -74,7 +74,7 @@ Gateway::~Gateway() = default;
 void Gateway::stop() { server_->stop(); }
 
 void Gateway::announce_shutdown() const {
-    server_->on_every_shard([](Shard& shard) { shard.announce_shutdown(); });
+    server_->on_every_shard([](Shard& shard) { shard.announce_shutdown(false); });
 }
 
 std::uint64_t Gateway::work() const {
