@@ -5,13 +5,13 @@ import os
 import select
 import signal
 import socket
-import threading
 import time
 import unittest
 
 from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, last_cause, state
 from gateway import DISCONNECT, SANITIZED, Client, connect_packet, free_port, wait_until
+from link_relay import LinkRelay
 
 SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
 LIMIT = 4.5
@@ -202,64 +202,12 @@ class LostHomeTest(EdgeCase):
         edge.connect("new", version=5)
 
 
-class Relay:
-    """Between the edge and the home's link port. It can cut all connections, or stop passing bytes."""
-
-    def __init__(self, target):
-        self.target = target
-        self.listener = socket.create_server(("127.0.0.1", free_port()))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.pairs = []
-        self.passes = threading.Event()
-        self.passes.set()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                guest, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                host = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                guest.close()
-                continue
-            self.pairs.append((guest, host))
-            for one, other in ((guest, host), (host, guest)):
-                threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
-
-    def pass_on(self, one, other):
-        try:
-            while data := one.recv(1 << 16):
-                self.passes.wait()
-                other.sendall(data)
-        except OSError:
-            pass
-        for each in (one, other):
-            with_shutdown(each)
-
-    def cut(self):
-        for pair in self.pairs:
-            for each in pair:
-                with_shutdown(each)
-        self.pairs.clear()
-
-
-def with_shutdown(stream):
-    try:
-        stream.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-
-
 class CutLinkTest(EdgeCase):
     def setUp(self):
         super().setUp()
         link = free_port()
-        self.relay = Relay(link)
-        self.addCleanup(self.relay.listener.close)
-        self.addCleanup(self.relay.cut)
+        self.relay = LinkRelay(link)
+        self.addCleanup(self.relay.close)
         made = node(self.redis, "home", "--link-address", self.relay.address, "--ban-flaps", "0", lease=60)
         made.command[made.command.index("--link-listen") + 1] = f"127.0.0.1:{link}"
         self.gateway = self.enterContext(made)

@@ -1,0 +1,295 @@
+"""Clients that send each other numbered messages on any node, and come back when they lose their connection; and the book
+in which all that they see is judged."""
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import json
+import random
+import struct
+import time
+
+from gateway import PINGREQ, packet, publish_packet, subscribe_packet, text
+from packets import (CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK,
+                     FromServer)
+
+KEEPALIVE = 6  # seconds
+LIMIT = 1.5 * KEEPALIVE  # of silence
+MOST_OPEN = 8  # messages of a client that are not acknowledged
+
+
+class Book:
+    """What was promised, and what came. Each fault is one line."""
+
+    def __init__(self):
+        self.faults = []
+        self.acknowledged, self.received = set(), collections.Counter()
+        self.latest = {}  # the last number by sender and receiver
+        self.gaps = collections.defaultdict(list)  # by client: from the last answer until the next login
+        self.versions = {}  # of presence, by watcher and user
+        self.offline = []
+        self.repeated = self.logins = 0
+        self.longest_gap = 0.0
+
+    def fault(self, what):
+        self.faults.append(what)
+
+    def receive(self, sender, receiver, number, qos):
+        key = sender, receiver, number
+        self.received[key] += 1
+        if self.received[key] > 1:
+            self.repeated += 1
+            if qos == 2:
+                self.fault(f"message {number} of {sender} to {receiver} came twice, at QoS 2")
+        elif number < self.latest.get((sender, receiver), 0):
+            self.fault(f"message {number} of {sender} to {receiver} came after {self.latest[sender, receiver]}")
+        else:
+            self.latest[sender, receiver] = number
+
+    def missing(self):
+        return [key for key in self.acknowledged if not self.received[key]]
+
+    def see(self, watcher, event):
+        user, version = event["user"], event["version"]
+        if version < self.versions.get((watcher, user), 0):
+            self.fault(f"the version of {user} fell from {self.versions[watcher, user]} to {version} for {watcher}")
+        self.versions[watcher, user] = version
+        if event["state"] == "offline":
+            self.offline.append((watcher, user, time.monotonic(), event["cause"]))
+
+    def come(self, client, last_packet, now):
+        self.logins += 1
+        if last_packet:
+            self.gaps[client].append((last_packet, now))
+            self.longest_gap = max(self.longest_gap, now - last_packet)
+
+    def judge(self, clients):
+        """All faults, when the clients have stayed until nothing more comes."""
+        lost = [f"message {number} of {sender} to {receiver} is lost" for sender, receiver, number in self.missing()]
+        open_gaps = {each.name: each.last_packet for each in clients}
+        untrue = []
+        for watcher, user, when, cause in self.offline:
+            gaps = [*self.gaps[user], (open_gaps.get(user, 0), time.monotonic())]
+            if not any(begin < when and end - begin > LIMIT - 0.5 for begin, end in gaps):
+                untrue.append(f"{user} was offline ({cause}) for {watcher}, and had never been silent for so long")
+        return self.faults + lost + untrue
+
+
+class Lost(Exception):
+    """The connection has ended."""
+
+
+class Chatter:
+    """A client with a kept session. It sends messages of QoS 1 and 2 in turn to random others, at `rate` a second."""
+
+    def __init__(self, number, book, places, rate, dice):
+        self.name, self.version = f"c{number}", 5 if number % 2 else 4
+        self.book, self.places, self.rate, self.dice = book, places, rate, dice
+        self.filters = [f"to/{self.name}"]
+        self.peers = []
+        self.numbers = collections.Counter()  # the last number by receiver
+        self.open = {}  # by packet identifier, in order: (key, qos, has been received)
+        self.ids = itertools.cycle(range(1, 60_000))
+        self.unreleased = set()  # packet identifiers of QoS 2 messages to it
+        self.has_session = False
+        self.last_packet = 0.0  # when the last one came: what a frozen node is sent, nobody has seen
+        self.writer = None
+        self.sends = True
+
+    # -- the connection --
+
+    async def live(self):
+        while True:
+            try:
+                await self.visit(self.dice.choice(self.places))
+            except (Lost, OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                self.leave()
+            await asyncio.sleep(self.dice.uniform(0.05, 0.3))
+
+    def leave(self):
+        if self.writer:
+            self.writer.close()
+        self.writer = None
+
+    async def visit(self, place):
+        reader, self.writer = await asyncio.wait_for(asyncio.open_connection(*place), 2)
+        properties = b"\5\x11" + struct.pack(">I", 3600) if self.version == 5 else b""
+        self.writer.write(packet(0x10, text("MQTT") + bytes([self.version, 0]) + struct.pack(">H", KEEPALIVE) + properties +
+                                 text(self.name)))
+        answer = await asyncio.wait_for(self.read(reader), 5)
+        if answer.type != CONNACK or answer.reason:
+            raise Lost
+        now = time.monotonic()
+        self.book.come(self.name, self.last_packet, now)
+        self.last_packet = now
+        self.begin(answer.session_present)
+        work = [asyncio.create_task(each) for each in (self.ping(), self.talk())]
+        try:
+            while True:
+                self.take(await asyncio.wait_for(self.read(reader), LIMIT))
+                self.last_packet = time.monotonic()
+        finally:
+            for each in work:
+                each.cancel()
+
+    async def read(self, reader):
+        first = (await reader.readexactly(1))[0]
+        size = shift = 0
+        while True:
+            digit = (await reader.readexactly(1))[0]
+            size |= (digit & 127) << shift
+            shift += 7
+            if digit < 128:
+                return FromServer(first, await reader.readexactly(size), self.version)
+
+    def send(self, data):
+        if self.writer:
+            self.writer.write(data)
+
+    async def ping(self):
+        while True:
+            await asyncio.sleep(KEEPALIVE / 4)
+            self.send(PINGREQ)
+
+    # -- its messages --
+
+    def begin(self, session_present):
+        if self.has_session and not session_present:
+            self.book.fault(f"the session of {self.name} is lost")
+        if not session_present:
+            self.unreleased.clear()
+            self.send(subscribe_packet(*self.filters, version=self.version, qos=2, packet_id=next(self.ids)))
+        for packet_id, (key, qos, is_received) in list(self.open.items()):
+            if not session_present and qos == 2:
+                del self.open[packet_id]  # nobody knows whether it has arrived
+            elif is_received:
+                self.send(packet(0x62, struct.pack(">H", packet_id)))
+            else:
+                self.publish(packet_id, key, qos, again=session_present)
+
+    def publish(self, packet_id, key, qos, again=False):
+        self.send(publish_packet(f"to/{key[1]}", json.dumps([*key, qos]).encode(), version=self.version, qos=qos,
+                                 packet_id=packet_id, flags=8 if again else 0))
+
+    async def talk(self):
+        while True:
+            await asyncio.sleep(self.dice.expovariate(self.rate))
+            if not self.sends or not self.has_session or len(self.open) >= MOST_OPEN:
+                continue
+            receiver = self.dice.choice(self.peers)
+            self.numbers[receiver] += 1
+            key, qos, packet_id = (self.name, receiver, self.numbers[receiver]), self.dice.choice((1, 2)), next(self.ids)
+            self.open[packet_id] = key, qos, False
+            self.publish(packet_id, key, qos)
+
+    def take(self, got):
+        packet_id = struct.pack(">H", got.packet_id)
+        if got.type == PUBLISH:
+            self.take_message(got)
+        elif got.type == PUBREL:
+            self.unreleased.discard(got.packet_id)
+            self.send(packet(0x70, packet_id))
+        elif got.type == SUBACK:
+            self.has_session = True
+        elif got.type in (PUBACK, PUBREC) and got.packet_id in self.open:
+            key, qos, _ = self.open[got.packet_id]
+            if got.reason >= 0x80:  # it is refused, and gone
+                del self.open[got.packet_id]
+                return
+            self.book.acknowledged.add(key)
+            if got.type == PUBREC:
+                self.open[got.packet_id] = key, qos, True
+                self.send(packet(0x62, packet_id))
+            else:
+                del self.open[got.packet_id]
+        elif got.type == PUBREC:
+            self.send(packet(0x62, packet_id))
+        elif got.type == PUBCOMP:
+            self.open.pop(got.packet_id, None)
+        elif got.type == DISCONNECT:
+            raise Lost
+        else:
+            assert got.type == PINGRESP, got.type
+
+    def take_message(self, message):
+        is_new = message.qos < 2 or message.packet_id not in self.unreleased
+        if message.qos == 2:
+            self.unreleased.add(message.packet_id)
+        if is_new:
+            self.judge(message)
+        if message.qos:
+            self.send(packet(0x50 if message.qos == 2 else 0x40, struct.pack(">H", message.packet_id)))
+
+    def judge(self, message):
+        sender, receiver, number, qos = json.loads(message.payload)
+        if receiver != self.name or qos != message.qos:
+            self.book.fault(f"{message.payload} came to {self.name} at QoS {message.qos}")
+        self.book.receive(sender, receiver, number, qos)
+
+
+class Watcher(Chatter):
+    """It sends nothing, and hears of the presence of all."""
+
+    def __init__(self, number, book, places, dice):
+        super().__init__(number, book, places, 0.001, dice)
+        self.name = f"watcher{number}"
+        self.filters = ["presence/+"]
+        self.sends = False
+
+    def judge(self, message):
+        if message.payload:
+            self.book.see(self.name, json.loads(message.payload))
+
+
+class Crowd:
+    """Some clients and two watchers."""
+
+    def __init__(self, places, clients=20, rate=120, seed=None):
+        self.book = Book()
+        self.dice = random.Random(seed)
+        self.clients = [Chatter(number, self.book, places, rate / clients, self.dice) for number in range(clients)]
+        for each in self.clients:
+            each.peers = [other.name for other in self.clients if other is not each]
+        self.watchers = [Watcher(number, self.book, places, self.dice) for number in range(2)]
+        self.all = [*self.watchers, *self.clients]
+
+    async def __aenter__(self):
+        self.tasks = [asyncio.create_task(each.live()) for each in self.all]
+        await self.until(lambda: all(each.has_session for each in self.all), 60, "each client has subscribed")
+        return self
+
+    async def __aexit__(self, *error):
+        for each in self.tasks:
+            each.cancel()
+        for each in self.tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await each
+
+    async def until(self, condition, seconds, what):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            for each in self.tasks:
+                if each.done():
+                    await each  # it has failed
+            assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
+            await asyncio.sleep(0.05)
+
+    async def finish(self):
+        """Until all that was acknowledged has come, or nothing comes any more."""
+        for each in self.clients:
+            each.sends = False
+        seen, since = -1, 0.0
+
+        def is_done():
+            nonlocal seen, since
+            count = sum(self.book.received.values()) + len(self.book.acknowledged)
+            if count != seen:
+                seen, since = count, time.monotonic()
+            quiet = time.monotonic() - since
+            return quiet > (20 if self.book.missing() or any(each.open for each in self.clients) else 1)
+
+        await self.until(is_done, 300, "nothing comes any more")
+        return self.book.judge(self.clients)

@@ -1,0 +1,136 @@
+"""Plays faults of a cluster at random while a crowd of clients works, and says what the clients saw."""
+
+import asyncio
+import dataclasses
+import random
+import time
+
+from crowd import LIMIT, Crowd
+from three_nodes import Cluster
+
+
+@dataclasses.dataclass
+class Played:
+    faults: list  # what must not happen
+    counts: dict  # how often each was played
+    acknowledged: int
+    repeated: int
+    logins: int
+    clients: int
+    longest_gap: float  # seconds between the last answer to a client and its next login
+
+    def __str__(self):
+        return (f"{self.counts}: {self.acknowledged} messages acknowledged, {self.repeated} repeated, "
+                f"{self.logins / self.clients - 1:.1f} reconnects a client, longest gap {self.longest_gap:.1f} s")
+
+
+class Player:
+    def __init__(self, cluster, dice):
+        self.cluster, self.dice = cluster, dice
+        self.counts = {}
+
+    async def play(self, kinds, at_once):
+        """One fault, or two of different nodes. Returns when all nodes let clients in again."""
+        nodes = self.dice.sample(self.cluster.nodes, at_once)
+        await asyncio.gather(*(self.play_one(self.dice.choice(kinds), node) for node in nodes))
+        await asyncio.to_thread(self.cluster.await_whole)
+
+    async def play_one(self, kind, node):
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        await getattr(self, kind)(node)
+
+    async def kill(self, node):
+        await asyncio.to_thread(node.kill)
+        await asyncio.sleep(self.dice.uniform(0, 3))
+        node.start()
+
+    async def restart(self, node):
+        await asyncio.to_thread(node.stop)
+        node.start()
+
+    async def freeze(self, node):
+        await self.freeze_for(node, 3)
+
+    async def freeze_long(self, node):
+        await self.freeze_for(node, 20)
+
+    async def freeze_for(self, node, seconds):
+        node.freeze()
+        await asyncio.sleep(seconds)
+        node.thaw()
+
+    async def cut(self, node):
+        """Its links lose their connections, some times in a row."""
+        for _ in range(self.dice.randrange(1, 10)):
+            node.relay.cut()
+            await asyncio.sleep(self.dice.uniform(0, 0.5))
+
+    async def silence(self, node):
+        """Its links pass nothing for some seconds."""
+        node.relay.passes.clear()
+        await asyncio.sleep(self.dice.uniform(0.5, 8))
+        node.relay.passes.set()
+
+
+EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence")
+
+
+async def ghosts(cluster):
+    """Users that are still online when their clients have been gone for their limit of silence and 20 s."""
+    await asyncio.sleep(LIMIT + 20)
+    users = cluster.nodes[0].gateway.ask("GET", "/api/v1/users?state=online")[1]["users"]
+    return [f"{each['user']} is online, and has long gone" for each in users]
+
+
+async def played_in(cluster, act, seed, clients, rate):
+    places = [(node.host, node.port) for node in cluster.nodes]
+    player = Player(cluster, random.Random(seed))
+    async with Crowd(places, clients, rate, seed) as crowd:
+        await act(player)
+        faults = await crowd.finish()
+    faults += await ghosts(cluster)
+    book = crowd.book
+    return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap)
+
+
+def play(seconds, kinds=EVERYTHING, seed=None, clients=20, rate=120):
+    """Faults of these kinds for so many seconds, at least one of each."""
+    seed = seed or random.randrange(1 << 32)
+    print("seed", seed, flush=True)
+
+    async def act(player):
+        end = time.monotonic() + seconds
+        for kind in player.dice.sample(kinds, len(kinds)):
+            await player.play((kind,), 1)
+        while time.monotonic() < end:
+            await asyncio.sleep(player.dice.uniform(0, 2))
+            await player.play(kinds, player.dice.choice((1, 1, 1, 2)))
+
+    with Cluster() as cluster:
+        return asyncio.run(played_in(cluster, act, seed, clients, rate))
+
+
+def restart_all(rounds, programs=(), seed=None, clients=20, rate=120):
+    """Restarts the nodes in order, one after the other, the one with the data last. With two programs, each node begins with
+    one of them and restarts with the other."""
+    async def act(player):
+        for number in range(rounds):
+            owner = await asyncio.to_thread(player.cluster.owner)
+            for node in sorted(player.cluster.nodes, key=lambda each: each is owner):
+                await asyncio.to_thread(node.stop)
+                place = player.cluster.nodes.index(node) + number + 1
+                node.start(player.cluster.programs[place % len(player.cluster.programs)])
+                await asyncio.to_thread(player.cluster.await_whole)
+            player.counts["rolling restart"] = number + 1
+
+    with Cluster(programs) as cluster:
+        return asyncio.run(played_in(cluster, act, seed or 1, clients, rate))
+
+
+if __name__ == "__main__":
+    import sys
+
+    result = play(float(sys.argv[1]) if len(sys.argv) > 1 else 600, seed=int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    print(result)
+    print("\n".join(result.faults) or "no fault")
+    sys.exit(bool(result.faults))

@@ -1,0 +1,62 @@
+"""A relay for the links of nodes, which can break."""
+
+import socket
+import threading
+
+from gateway import free_port
+
+
+class LinkRelay:
+    """Between other nodes and the link port of one. It can cut all connections, or stop passing bytes."""
+
+    def __init__(self, target, host="127.0.0.1"):
+        self.target, self.host = target, host
+        self.listener = socket.create_server(("127.0.0.1", free_port()))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.pairs = []
+        self.passes = threading.Event()
+        self.passes.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                guest, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                host = socket.create_connection((self.host, self.target))
+            except OSError:
+                guest.close()
+                continue
+            self.pairs.append((guest, host))
+            for one, other in ((guest, host), (host, guest)):
+                threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
+
+    def pass_on(self, one, other):
+        try:
+            while data := one.recv(1 << 16):
+                self.passes.wait()
+                other.sendall(data)
+        except OSError:
+            pass
+        for each in (one, other):
+            with_shutdown(each)
+
+    def cut(self):
+        for pair in self.pairs:
+            for each in pair:
+                with_shutdown(each)
+        self.pairs.clear()
+
+    def close(self):
+        self.listener.close()
+        self.passes.set()
+        self.cut()
+
+
+def with_shutdown(stream):
+    try:
+        stream.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
