@@ -139,7 +139,64 @@ inline std::uint16_t free_port() {
     return ntohs(address.sin_port);
 }
 
-/// A broker in its own process, which ends with this object.
+/// A string as MQTT writes it.
+inline std::string text(std::string_view value) {
+    std::string bytes{static_cast<char>(value.size() >> 8), static_cast<char>(value.size())};
+    return bytes.append(value);
+}
+
+inline std::string packet(char first, std::string_view body) {
+    std::string bytes{first};
+    auto left = body.size();
+    for (; left > 127; left /= 128) bytes += static_cast<char>(left % 128 | 128);
+    return (bytes += static_cast<char>(left)).append(body);
+}
+
+/// An MQTT 3.1.1 CONNECT with a keepalive of ten minutes.
+inline std::string connect_packet(std::string_view client, bool clean = true) {
+    std::string body("\0\4MQTT\4\0\2\x58", 10);
+    if (clean) body[7] = 2;
+    return packet('\x10', body + text(client));
+}
+
+/// A SUBSCRIBE to one topic.
+inline std::string subscribe_packet(std::string_view topic, int qos) {
+    return packet('\x82', std::string("\0\1", 2) + text(topic) + static_cast<char>(qos));
+}
+
+/// Reads exactly `size` bytes from a blocking socket.
+inline std::string read_exactly(int socket, std::size_t size) {
+    std::string bytes(size, '\0');
+    if (recv(socket, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
+        fail("the peer closed a connection");
+    return bytes;
+}
+
+/// Logs a client in.
+inline int log_in(std::uint32_t from, std::uint16_t port, std::string_view client,
+                  bool clean = true) {
+    const int socket = connect_from(from, port);
+    if (socket < 0) fail("connection refused");
+    const auto connect = connect_packet(client, clean);
+    send(socket, connect.data(), connect.size(), MSG_NOSIGNAL);
+    if (read_exactly(socket, 4)[3] != 0) fail("login refused");
+    return socket;
+}
+
+/// Does the broker let clients in?
+inline bool takes_logins(std::uint16_t port) {
+    const int socket = connect_from(0, port);
+    if (socket < 0) return false;
+    const auto connect = connect_packet("probe");
+    send(socket, connect.data(), connect.size(), MSG_NOSIGNAL);
+    char answer[4];
+    const bool is_let_in = recv(socket, answer, sizeof answer, MSG_WAITALL) == 4 && answer[3] == 0;
+    drop(socket);
+    return is_let_in;
+}
+
+/// A broker in its own process, which ends with this object. The process may start others, which
+/// count as well.
 class Peer {
 public:
     /// Runs `serve` in a child that is pinned to `cpu`, and waits until it takes connections.
@@ -147,16 +204,13 @@ public:
         if (pid_ < 0) fail("fork failed");
         if (pid_ == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            setpgid(0, 0);
             pin_to(cpu);
             serve();
             _exit(127);
         }
         for (int i = 0; i < 12'000; ++i) {  // two minutes: what was stored is read first
-            const int probe = connect_from(0, port);
-            if (probe >= 0) {
-                drop(probe);
-                return;
-            }
+            if (takes_logins(port)) return;
             if (waitpid(pid_, nullptr, WNOHANG) == pid_) break;
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
@@ -169,7 +223,7 @@ public:
     /// Sends it a signal and waits for its end.
     void end(int signal) {
         if (pid_ == 0) return;
-        kill(pid_, signal);
+        kill(-pid_, signal);
         waitpid(std::exchange(pid_, 0), nullptr, 0);
     }
 
@@ -183,11 +237,14 @@ public:
     /// The same of each thread.
     std::map<std::string, double> threads() const {
         std::map<std::string, double> seconds;
-        const auto tasks = fmt::format("/proc/{}/task", pid_);
-        for (const auto& task : std::filesystem::directory_iterator(tasks)) {
-            double nanoseconds = 0;
-            std::ifstream(task.path() / "schedstat") >> nanoseconds;
-            seconds[task.path().filename()] = nanoseconds / 1e9;
+        for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+            const pid_t pid = std::atoi(process.path().filename().c_str());
+            if (pid == 0 || getpgid(pid) != pid_) continue;
+            for (const auto& task : std::filesystem::directory_iterator(process.path() / "task")) {
+                double nanoseconds = 0;
+                std::ifstream(task.path() / "schedstat") >> nanoseconds;
+                seconds[task.path().filename()] = nanoseconds / 1e9;
+            }
         }
         return seconds;
     }
@@ -368,50 +425,6 @@ inline void execute_mosquitto(const std::string& binary, std::uint16_t port,
 inline void remove_files(std::uint16_t port) {
     std::filesystem::remove(fmt::format("/tmp/pulsegate-bench-mosquitto-{}.conf", port));
     std::filesystem::remove(events_file(port));
-}
-
-/// A string as MQTT writes it.
-inline std::string text(std::string_view value) {
-    std::string bytes{static_cast<char>(value.size() >> 8), static_cast<char>(value.size())};
-    return bytes.append(value);
-}
-
-inline std::string packet(char first, std::string_view body) {
-    std::string bytes{first};
-    auto left = body.size();
-    for (; left > 127; left /= 128) bytes += static_cast<char>(left % 128 | 128);
-    return (bytes += static_cast<char>(left)).append(body);
-}
-
-/// An MQTT 3.1.1 CONNECT with a keepalive of ten minutes.
-inline std::string connect_packet(std::string_view client, bool clean = true) {
-    std::string body("\0\4MQTT\4\0\2\x58", 10);
-    if (clean) body[7] = 2;
-    return packet('\x10', body + text(client));
-}
-
-/// A SUBSCRIBE to one topic.
-inline std::string subscribe_packet(std::string_view topic, int qos) {
-    return packet('\x82', std::string("\0\1", 2) + text(topic) + static_cast<char>(qos));
-}
-
-/// Reads exactly `size` bytes from a blocking socket.
-inline std::string read_exactly(int socket, std::size_t size) {
-    std::string bytes(size, '\0');
-    if (recv(socket, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size))
-        fail("the peer closed a connection");
-    return bytes;
-}
-
-/// Logs a client in.
-inline int log_in(std::uint32_t from, std::uint16_t port, std::string_view client,
-                  bool clean = true) {
-    const int socket = connect_from(from, port);
-    if (socket < 0) fail("connection refused");
-    const auto connect = connect_packet(client, clean);
-    send(socket, connect.data(), connect.size(), MSG_NOSIGNAL);
-    if (read_exactly(socket, 4)[3] != 0) fail("login refused");
-    return socket;
 }
 
 /// The value that `part` of them do not exceed.
