@@ -120,6 +120,8 @@ void ForwardedClients::receive(const LinkMail& mail) {
     }
     if (mail.link != link_) return;
     if (mail.kind == LinkMail::Kind::ended) return lose(link_);
+    if (mail.kind == LinkMail::Kind::cut_off) cut_off_ = monotonic_now();
+    if (mail.kind == LinkMail::Kind::connected) cut_off_.reset();
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame);
 }
@@ -185,14 +187,15 @@ void ForwardedClients::lose(std::uint64_t link) {
     // Some clients of an earlier link may not have left yet. They must leave in time, too.
     const bool are_all_of_this_link = by_number_.size() == clients_.size();
     link_ = 0;
-    if (are_all_of_this_link) lost_ = monotonic_now();
+    if (are_all_of_this_link) lost_ = cut_off_.value_or(monotonic_now());
+    cut_off_.reset();
     by_number_.clear();
     output_.clear();
     leave_some();
 }
 
 /// Clients leave when there is a home for them again, or when half of their limit of silence has
-/// passed: the home calls them offline when all of it has passed.
+/// passed since the link was cut off: the home calls them offline when all of it has passed.
 void ForwardedClients::leave_some() {
     const Millis now = monotonic_now();
     std::vector<Connection*> leaving;

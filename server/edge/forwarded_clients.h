@@ -4,6 +4,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -68,7 +69,8 @@ private:
     LinkExchange* exchange_ = nullptr;
     std::uint64_t link_ = 0;  ///< to the home; 0: none
     std::uint16_t home_shards_ = 0;
-    Millis lost_ = 0;  ///< when the last link was lost
+    std::optional<Millis> cut_off_{};  ///< since then the link has no connection
+    Millis lost_ = 0;                  ///< since when the last link, now ended, had none
     boost::unordered_flat_map<const Connection*, Client> clients_;
     boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< those of `link_`
     std::uint32_t last_number_ = 0;

@@ -10,7 +10,7 @@ import unittest
 
 from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, last_cause, state
-from gateway import DISCONNECT, SANITIZED, Client, connect_packet, free_port, wait_until
+from gateway import DISCONNECT, PINGREQ, SANITIZED, Client, connect_packet, free_port, wait_until
 from link_relay import LinkRelay
 
 SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
@@ -263,6 +263,22 @@ class CutLinkTest(EdgeCase):
         self.linked(2)
         self.assertEqual([first for first, _ in ann.receive_until_closed()], [0xE0])
         self.edge_node.connect("ann").disconnect()
+        self.assertEqual(first_offline(watcher)["cause"], "logout")
+
+    def test_a_client_of_an_edge_that_is_cut_off_is_back_before_it_is_called_offline(self):
+        ann = self.edge_node.connect("ann", version=5, keepalive=SHORT)
+        watcher = observed(self.gateway, "ann")
+        self.relay.passes.clear()
+        ann.socket.settimeout(0.5)
+        while True:  # it pings until it is sent away
+            ann.send(PINGREQ)
+            try:
+                answer = ann.receive()
+            except TimeoutError:
+                continue
+            if answer is None or answer[0] == 0xE0:
+                break
+        self.gateway.connect("ann", version=5).disconnect()
         self.assertEqual(first_offline(watcher)["cause"], "logout")
 
     def test_strangers_at_the_link_s_port_harm_nobody(self):

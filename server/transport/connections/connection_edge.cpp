@@ -30,7 +30,10 @@ void Connection::cast_adrift(Millis since) {
             {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
     if (state_ != State::open) return;
     last_packet_ = std::max(last_packet_, since);
-    context_.wheel.schedule(*this, due_at(last_packet_));
+    // An edge that is cut off, but alive, sends its clients elsewhere only now.
+    constexpr Tick ticks_to_return = 3;
+    const Tick soonest = context_.wheel.now() + ticks_to_return;
+    context_.wheel.schedule(*this, std::max(due_at(last_packet_), soonest));
 }
 
 void Connection::hear_silence(Millis silence) {
