@@ -56,8 +56,8 @@ public:
     /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
     /// thread, unless the link is destroyed first.
     void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
-    /// Carries an HTTP request, whose `node` it fills in, from this socket to a home. Closes the
-    /// socket if the home does not take it.
+    /// Carries an HTTP request from this socket to a home, with this node as `request.node`. Closes
+    /// the socket if the home does not take it.
     void carry(HomeNode home, CarriedRequest request, UniqueFd socket);
 
 private:
