@@ -178,12 +178,31 @@ void KillRun::kill_broker() {
     broker_ends(BrokerEnd::kill);
 }
 
-/// In order: it must end by itself, with exit status 0.
+/// Waits until the broker has heard of the standby. False if it has no HTTP API to tell.
+bool KillRun::knows_standby() {
+    if (options_.http.port() == 0) return false;
+    return work_until(load::Clock::now() + http_patience, [this] {
+        const Time now = load::Clock::now();
+        if (now < next_question_) return false;
+        next_question_ = now + question_every;
+        constexpr std::string_view alive = "\"condemned\":false";
+        const std::string nodes = ask(options_.http_at(place_), "/api/v1/cluster").body;
+        const auto first = nodes.find(alive);
+        return first != std::string::npos && nodes.find(alive, first + 1) != std::string::npos;
+    });
+}
+
+/// In order: it must end by itself, with exit status 0. If another node takes over, that one waits
+/// for the clients, as after a kill.
 void KillRun::stop_broker() {
+    const bool has_successor = broker_.has_standby() && knows_standby();
     const Time asked = load::Clock::now();
     broker_.terminate();
-    scene_.presence.broker_stopped();
-    broker_ends(BrokerEnd::stop);
+    if (has_successor)
+        scene_.presence.broker_killed(asked);
+    else
+        scene_.presence.broker_stopped();
+    broker_ends(has_successor ? BrokerEnd::kill : BrokerEnd::stop);
     std::optional<std::string> how;
     work_until(asked + stop_patience, [&] { return (how = broker_.ended()).has_value(); });
     broker_.kill();

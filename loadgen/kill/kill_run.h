@@ -36,6 +36,7 @@ private:
     void kill_edge();
     bool kills_edge_next();
     void kill_broker();
+    bool knows_standby();
     void stop_broker();
     void broker_ends(BrokerEnd how);
     bool accepts_connections(const boost::asio::ip::tcp::endpoint& server);
