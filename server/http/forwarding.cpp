@@ -32,7 +32,7 @@ using boost::system::error_code;
 using local = asio::local::stream_protocol;
 
 /// Longer than any request waits at the home.
-constexpr auto home_patience = std::chrono::seconds(90);
+constexpr auto reply_patience = std::chrono::seconds(90);
 
 /// This node's end of the way to the home.
 struct WayToHome {
@@ -62,7 +62,7 @@ std::string request_text(const ApiRequest& request) {
 }
 
 /// True for the fields of one connection, and for those that the server adds to each reply.
-bool is_of_connection(http::field field) {
+bool is_of_one_hop(http::field field) {
     return field == http::field::connection || field == http::field::content_length ||
            field == http::field::content_type || field == http::field::server;
 }
@@ -72,7 +72,7 @@ ApiReply reply_of(const http::response<http::string_body>& answer) {
     reply.body = answer.body();
     reply.content_type = std::string(answer[http::field::content_type]);
     for (const auto& field : answer.base())
-        if (!is_of_connection(field.name()))
+        if (!is_of_one_hop(field.name()))
             reply.fields.emplace_back(std::string(field.name_string()), std::string(field.value()));
     return reply;
 }
@@ -84,7 +84,7 @@ asio::awaitable<std::string> next_piece(std::shared_ptr<WayToHome> way) {
     if (!piece.empty()) co_return piece;
     std::array<char, 4096> bytes{};
     error_code error;
-    way->stream.expires_after(home_patience);
+    way->stream.expires_after(reply_patience);
     const std::size_t got = co_await way->stream.async_read_some(
         asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
     co_return std::string(bytes.data(), got);
@@ -96,7 +96,7 @@ ApiReply no_answer(const std::string& why) {
 }
 
 /// The reply of the home to the request that it has been sent.
-asio::awaitable<ApiReply> read_reply(std::shared_ptr<WayToHome> way, std::string home) {
+asio::awaitable<ApiReply> await_reply(std::shared_ptr<WayToHome> way, std::string home) {
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
     http::response_parser<http::string_body> parser;
@@ -130,10 +130,10 @@ asio::awaitable<ApiReply> Forwarding::answer(const ApiRequest& request, std::str
     const auto way = std::make_shared<WayToHome>(local::socket(io_, local(), ours.release()));
     const std::string text = request_text(request);
     error_code error;
-    way->stream.expires_after(home_patience);
+    way->stream.expires_after(reply_patience);
     co_await asio::async_write(way->stream, asio::buffer(text),
                                asio::redirect_error(asio::use_awaitable, error));
-    asio::awaitable<ApiReply> reading = read_reply(way, name);
+    asio::awaitable<ApiReply> reading = await_reply(way, name);
     co_return co_await std::move(reading);
 }
 

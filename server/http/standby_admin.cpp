@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/json/serialize.hpp>
 #include <string>
 #include <utility>
 #include <vector>

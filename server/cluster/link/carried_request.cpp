@@ -35,7 +35,7 @@ std::string word_of(std::string_view text) {
     return text == no_word ? "%2D" : percent_encoded(text);
 }
 
-std::optional<std::string> text_of(std::string_view word) {
+std::optional<std::string> decoded_word(std::string_view word) {
     return word == no_word ? std::string() : percent_decoded(word);
 }
 
@@ -48,7 +48,10 @@ std::string_view cut_word(std::string_view& line) {
 
 /// The two ends of the way of a request.
 struct RequestWay {
-    std::shared_ptr<LinkSocket> link;
+    RequestWay(std::shared_ptr<LinkSocket> to_node, local_stream::socket here)
+        : link(std::move(to_node)), end(std::move(here)) {}
+
+    const std::shared_ptr<LinkSocket> link;
     local_stream::socket end;
 
     void close() {
@@ -112,8 +115,8 @@ std::optional<CarriedRequest> parse_request_line(std::string_view line) {
     CarriedRequest request;
     request.node.incarnation = cut_word(line);
     request.node.birth = cut_word(line);
-    const auto address = text_of(cut_word(line));
-    const auto token = text_of(cut_word(line));
+    const auto address = decoded_word(cut_word(line));
+    const auto token = decoded_word(cut_word(line));
     if (request.node.incarnation.empty() || !address || !token) return {};
     request.address = *address;
     request.token = *token;

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/cluster/link/link_socket.h"
+
 namespace pulsegate {
 
 namespace {
