@@ -39,6 +39,7 @@ EdgeServer::~EdgeServer() = default;
 
 /// A link to a node that has lost the data ends when that node restarts.
 void EdgeServer::look() {
+    look_after_drain();
     const ClusterView view = cluster_.view();
     const ClusterView::Node* const owner = other_owner(view);
     const auto now = std::chrono::steady_clock::now();
@@ -65,8 +66,31 @@ void EdgeServer::look() {
 
 StandbyState EdgeServer::state() const {
     return {.is_edge = true,
-            .is_linked = server_.links().is_linked(),
+            .is_linked = server_.links().is_linked() && !is_draining_,
             .connections = server_.admission().open()};
+}
+
+bool EdgeServer::begin_drain(const DrainTerms& terms) {
+    if (!terms.is_wanted() || server_.admission().open() == 0) return false;
+    server_.announce_drain(terms);
+    is_draining_ = true;
+    const auto leave_at =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(terms.notice);
+    drain_ = {.leave_at = leave_at,
+              .ends = leave_at + std::chrono::milliseconds(terms.over),
+              .over = terms.over};
+    return true;
+}
+
+void EdgeServer::look_after_drain() {
+    if (!drain_ || drain_->leaves || std::chrono::steady_clock::now() < drain_->leave_at) return;
+    drain_->leaves = true;
+    if (drain_->over > 0) server_.begin_drain(drain_->over);
+}
+
+bool EdgeServer::has_drained() const {
+    const bool is_over = std::chrono::steady_clock::now() >= drain_->ends;
+    return drain_->leaves && (is_over || server_.admission().open() == 0);
 }
 
 std::vector<std::string> EdgeServer::reload(const Config& config) {

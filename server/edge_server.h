@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ public:
 
     void look() override;
     StandbyState state() const override;
+    bool begin_drain(const DrainTerms& terms) override;
+    bool has_drained() const override;
     std::vector<std::string> reload(const Config& config) override;
 
 private:
@@ -34,6 +37,17 @@ private:
 
     Membership& cluster_;
     Server server_;
+    void look_after_drain();
+
+    using Time = std::chrono::steady_clock::time_point;
+    struct Drain {
+        Time leave_at{};  ///< when its clients begin to leave
+        Time ends{};
+        Millis over = 0;
+        bool leaves = false;
+    };
+    std::optional<Drain> drain_{};  ///< only the main thread changes it
+    std::atomic<bool> is_draining_ = false;
     std::string home_{};  ///< incarnation of the last node that it has dialed
     std::chrono::steady_clock::time_point next_dial_{};
     std::shared_ptr<Dialing> dialing_ = std::make_shared<Dialing>();

@@ -124,7 +124,8 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
     return nullptr;
 }
 
-/// Returns false if the process must end.
+/// Returns false if the process must end. Before that the clients of an edge leave, unless a second
+/// signal arrives.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
     Standby standby(
         cluster, settings.in_force().config(),
@@ -137,11 +138,19 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
         return reload_settings(settings,
                                [&](const Config& config) { return standby.reload(config); });
     };
-    const bool is_owner = standby.await_ownership([&] { return watch.is_to_end(reload_here); });
+    bool drains = false;
+    const bool is_owner = standby.await_ownership([&] {
+        const bool must_end = watch.is_to_end(reload_here);
+        if (drains) return must_end || standby.has_drained();
+        if (!must_end) return false;
+        drains = standby.begin_drain(watch.drain_terms(settings.in_force().config().drain));
+        return !drains;
+    });
     standby.stop();
     watch.forget_reloads();
-    if (!is_owner) cluster.leave();
-    return is_owner;
+    const bool serves = is_owner && !drains;
+    if (!serves) cluster.leave();
+    return serves;
 }
 
 /// Another node has the data now. This process must not tell its clients what it has in memory,
@@ -169,9 +178,7 @@ std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
 /// `guard_rounds` may have stopped them.
 void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watch& watch) {
     constexpr Millis step = 100;
-    spdlog::info("draining: not ready for {} s, then {} clients are asked to leave within {} s",
-                 terms.notice / 1000, server.admission().served(), terms.over / 1000);
-    server.announce_drain(terms.notice);
+    server.announce_drain(terms);
     if (!watch.pause(terms.notice, server, settings) || terms.over == 0) return;
     server.begin_drain(terms.over);
     const Millis end = monotonic_now() + terms.over;

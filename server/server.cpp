@@ -317,8 +317,10 @@ void Server::on_every_shard(const std::function<void(Shard&)>& task) {
     for (auto& each : done) each.get();
 }
 
-void Server::announce_drain(Millis notice) {
-    drain_.enter(DrainState::Phase::notice, wall_now() + notice);
+void Server::announce_drain(const DrainTerms& terms) {
+    spdlog::info("draining: not ready for {} s, then {} clients are asked to leave within {} s",
+                 terms.notice / 1000, admission_.served(), terms.over / 1000);
+    drain_.enter(DrainState::Phase::notice, wall_now() + terms.notice);
 }
 
 void Server::begin_drain(Millis over) {

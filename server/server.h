@@ -77,7 +77,7 @@ public:
     std::vector<std::string> reload(const Config& config);
 
     /// From now on it tells load balancers that it is not ready.
-    void announce_drain(Millis notice);
+    void announce_drain(const DrainTerms& terms);
     /// Refuses logins, and asks all clients to leave within that time. Their users still appear
     /// online, and are online at the next start.
     void begin_drain(Millis over);

@@ -60,6 +60,7 @@ bool Watch::is_to_end(const Reload& reload) {
     const timespec at_once{};
     const int signal = sigtimedwait(&signals_, nullptr, &at_once);
     if (signal == SIGHUP && reload) obey_hangup(reload);
+    stops_at_once_ = stops_at_once_ || signal == SIGINT;
     return signal == SIGTERM || signal == SIGINT;
 }
 

@@ -41,6 +41,10 @@ public:
     /// name, because it may have to serve with them.
     std::vector<std::string> reload(const Config& config);
 
+    /// Asks the clients of this node to leave; see StandbyService.
+    bool begin_drain(const DrainTerms& terms) { return service_ && service_->begin_drain(terms); }
+    bool has_drained() const { return service_->has_drained(); }
+
     /// Answers no more requests, asks for no reload, and disconnects clients.
     void stop() {
         if (admin_) admin_->stop();

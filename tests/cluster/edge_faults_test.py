@@ -65,6 +65,31 @@ class LostEdgeTest(EdgeCase):
                 self.assertEqual((event["state"], event["cause"]), ("offline", "logout"))
                 watchers[name].disconnect()
 
+    def test_the_clients_of_an_edge_that_stops_leave_bit_by_bit(self):
+        home, edge = self.home(), self.edge("--drain-notice", "1s", "--drain-time", "2s")
+        crowd = [edge.connect(f"c{number}", version=5, clean=False) for number in range(20)]
+        watcher = home.connect("watcher")
+        watcher.subscribe("presence/+")
+        for _ in range(len(crowd) + 1):  # it sees itself, too
+            watcher.receive_publish()
+        edge.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: ask(edge.http_port, "/readyz")[0] == 503, what="not ready")
+        began, left = time.monotonic(), []
+        crowd[0].ping()
+        for number, client in enumerate(crowd):
+            answers = client.receive_until_closed()
+            self.assertEqual([(first, body[0]) for first, body in answers], [(0xE0, 0x8B)])
+            left.append(time.monotonic() - began)
+            home.connect(f"c{number}", version=5)
+        self.assertGreater(max(left), 1)  # else all have left at once
+        self.assertEqual(edge.process.wait(60), 0)
+        home.connect("last")
+        user = ""
+        while user != "last":
+            event = json.loads(watcher.receive_publish()[1])
+            user = event["user"]
+            self.assertEqual(event["state"], "online")  # a takeover, before "last" comes
+
     def test_the_will_of_a_client_that_comes_back_from_a_killed_edge_is_not_sent(self):
         home, edge = self.nodes()
         for number in range(3):
