@@ -117,7 +117,7 @@ void EdgeChannels::lose(std::uint64_t link) {
     const Millis since = was_cut_off ? *output->second.cut_off : monotonic_now();
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
-        if (name.link == link) adrift_.emplace_back(connection, since);
+        if (name.link == link) adrift_.push_back({connection, since});
     if (!adrift_.empty()) rounds_.later([this] { cast_some_adrift(); });
     rounds_.go_on();
 }

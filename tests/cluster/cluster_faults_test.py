@@ -14,7 +14,7 @@ class FaultsTest(unittest.TestCase):
         played = play(600 if LONG else 1, rate=30 if SANITIZED else 120)
         print(played)
         self.assertEqual(played.faults, [])
-        self.assertGreater(played.acknowledged, 500)
+        self.assertGreater(played.acknowledged, 100)
 
     def test_nothing_is_lost_when_all_nodes_are_restarted_in_order(self):
         rounds = 10 if LONG else 1
@@ -22,7 +22,7 @@ class FaultsTest(unittest.TestCase):
         played = restart_all(rounds, [os.environ["PULSEGATE"], other] if other else (), rate=30 if SANITIZED else 120)
         print(played)
         self.assertEqual(played.faults, [])
-        self.assertGreater(played.acknowledged, 100)
+        self.assertGreater(played.acknowledged, 20)
 
 
 if __name__ == "__main__":
