@@ -1,8 +1,8 @@
 """Three nodes of a cluster on 127.0.0.1 to 127.0.0.3, with a Redis of their own, and what can happen to them."""
 
-import contextlib
 import signal
 import sys
+import urllib.request
 
 from gateway import Gateway, binary, free_port, wait_until
 from link_relay import LinkRelay
@@ -47,13 +47,18 @@ class Node:
         self.is_frozen = False
         self.gateway.process.send_signal(signal.SIGCONT)
 
-    def answers(self):
-        """Does it let clients in, as the owner or as an edge with a link?"""
+    def state(self):
+        """What it says of itself: "ready" if it lets clients in, as the owner or as an edge with a link."""
         if self.is_frozen or self.gateway.process.poll() is not None:
-            return False
-        with contextlib.suppress(OSError):
-            return self.gateway.ask("GET", "/readyz")[0] == 200
-        return False
+            return "frozen" if self.is_frozen else "ended"
+        try:
+            with urllib.request.urlopen(f"http://{self.host}:{self.http_port}/readyz", timeout=10):
+                return "ready"
+        except OSError as error:  # HTTPError is one
+            return str(error)
+
+    def answers(self):
+        return self.state() == "ready"
 
     def cluster(self):
         return self.gateway.ask("GET", "/api/v1/cluster")[1]
@@ -91,7 +96,10 @@ class Cluster:
 
     def await_whole(self, timeout=60):
         """Until clients are let in at each node."""
-        wait_until(lambda: all(node.answers() for node in self.nodes), timeout, "each node lets clients in")
+        try:
+            wait_until(lambda: all(node.answers() for node in self.nodes), timeout, "each node lets clients in")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {[(node.name, node.state()) for node in self.nodes]}") from None
 
     def owner(self):
         """The node that owns the data, as the first node knows that answers; None while there is none."""
