@@ -66,14 +66,13 @@ void EdgeServer::look() {
 
 StandbyState EdgeServer::state() const {
     return {.is_edge = true,
-            .is_linked = server_.links().is_linked() && !is_draining_,
+            .is_linked = server_.links().is_linked() && !server_.is_draining(),
             .connections = server_.admission().open()};
 }
 
 bool EdgeServer::begin_drain(const DrainTerms& terms) {
     if (!terms.is_wanted() || server_.admission().open() == 0) return false;
     server_.announce_drain(terms);
-    is_draining_ = true;
     const auto leave_at =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(terms.notice);
     drain_ = {.leave_at = leave_at,

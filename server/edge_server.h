@@ -35,19 +35,18 @@ private:
         std::string obstacle{};  ///< why there was no link the last time; of the link's thread
     };
 
-    Membership& cluster_;
-    Server server_;
-    void look_after_drain();
-
-    using Time = std::chrono::steady_clock::time_point;
     struct Drain {
-        Time leave_at{};  ///< when its clients begin to leave
-        Time ends{};
+        std::chrono::steady_clock::time_point leave_at{};  ///< when its clients begin to leave
+        std::chrono::steady_clock::time_point ends{};
         Millis over = 0;
         bool leaves = false;
     };
-    std::optional<Drain> drain_{};  ///< only the main thread changes it
-    std::atomic<bool> is_draining_ = false;
+
+    void look_after_drain();
+
+    Membership& cluster_;
+    Server server_;
+    std::optional<Drain> drain_{};
     std::string home_{};  ///< incarnation of the last node that it has dialed
     std::chrono::steady_clock::time_point next_dial_{};
     std::shared_ptr<Dialing> dialing_ = std::make_shared<Dialing>();

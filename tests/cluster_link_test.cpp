@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/base/files/socket_pair.h"
 #include "server/cluster/link/node_link.h"
 #include "server/cluster/serving_lease.h"
 #include "tests/support/self_signed.h"

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "server/base/files/socket_pair.h"
 #include "server/start/service_manager.h"
 
 namespace pulsegate {
@@ -54,10 +55,9 @@ UniqueFd attached(msghdr& message) {
 }  // namespace
 
 std::pair<HandoverChannel, UniqueFd> HandoverChannel::make_pair() {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
-        fail("socketpair");
-    return {HandoverChannel(UniqueFd(ends[0])), UniqueFd(ends[1])};
+    auto [ours, theirs] = socket_pair();
+    if (!ours) fail("socketpair");
+    return {HandoverChannel(std::move(ours)), std::move(theirs)};
 }
 
 void HandoverChannel::wait(short events, Deadline deadline) const {

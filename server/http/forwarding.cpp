@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/files/socket_pair.h"
 #include "server/cluster/membership.h"
 
 namespace pulsegate {

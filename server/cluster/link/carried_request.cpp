@@ -15,6 +15,7 @@
 #include <boost/asio/write.hpp>
 
 #include "server/base/text/url.h"
+#include "server/cluster/link/line_words.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
@@ -37,13 +38,6 @@ std::string word_of(std::string_view text) {
 
 std::optional<std::string> decoded_word(std::string_view word) {
     return word == no_word ? std::string() : percent_decoded(word);
-}
-
-std::string_view cut_word(std::string_view& line) {
-    const std::size_t end = line.find(' ');
-    const std::string_view word = line.substr(0, end);
-    line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-    return word;
 }
 
 /// The two ends of the way of a request.
@@ -111,23 +105,16 @@ std::string to_request_line(const CarriedRequest& request) {
 }
 
 std::optional<CarriedRequest> parse_request_line(std::string_view line) {
-    if (cut_word(line) != request_magic || cut_word(line) != request_version) return {};
+    if (next_word(line) != request_magic || next_word(line) != request_version) return {};
     CarriedRequest request;
-    request.node.incarnation = cut_word(line);
-    request.node.birth = cut_word(line);
-    const auto address = decoded_word(cut_word(line));
-    const auto token = decoded_word(cut_word(line));
+    request.node.incarnation = next_word(line);
+    request.node.birth = next_word(line);
+    const auto address = decoded_word(next_word(line));
+    const auto token = decoded_word(next_word(line));
     if (request.node.incarnation.empty() || !address || !token) return {};
     request.address = *address;
     request.token = *token;
     return request;
-}
-
-std::pair<UniqueFd, UniqueFd> socket_pair() {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
-        return {};
-    return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 asio::awaitable<void> carry(std::shared_ptr<LinkSocket> link, UniqueFd end) {

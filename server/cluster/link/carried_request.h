@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "server/base/files/unique_fd.h"
 #include "server/cluster/link/link_hello.h"
@@ -33,9 +32,6 @@ std::string to_request_line(const CarriedRequest& request);
 
 /// Nothing if `line` is not of a carried request, or of another version of the protocol.
 std::optional<CarriedRequest> parse_request_line(std::string_view line);
-
-/// Two sockets that are connected with each other. Without descriptors if there are none left.
-std::pair<UniqueFd, UniqueFd> socket_pair();
 
 /// Moves bytes between the other node and this socket until one of them ends.
 boost::asio::awaitable<void> carry(std::shared_ptr<LinkSocket> link, UniqueFd end);

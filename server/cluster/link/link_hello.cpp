@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "server/cluster/link/line_words.h"
 
 namespace pulsegate {
 
@@ -12,21 +12,6 @@ constexpr std::string_view magic = "pulsegate-link";
 constexpr std::string_view edge_magic = "pulsegate-edge";
 constexpr std::string_view edge_version = "1";
 constexpr std::string_view link_begins = "new";
-
-std::string_view next_word(std::string_view& line) {
-    const std::size_t end = line.find(' ');
-    const std::string_view word = line.substr(0, end);
-    line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-    return word;
-}
-
-template <class Number>
-std::optional<Number> word_number(std::string_view word) {
-    Number number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size()) return {};
-    return number;
-}
 
 }  // namespace
 

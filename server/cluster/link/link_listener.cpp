@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "server/base/files/socket_pair.h"
 #include "server/cluster/link/frame_stream.h"
 #include "server/cluster/link/link_socket.h"
 
