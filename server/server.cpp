@@ -297,7 +297,8 @@ void Server::start() {
                 admin_->adopt(std::move(socket),
                               {.address = Address::parse(request.address).value_or(Address()),
                                .node = std::move(request.node.incarnation),
-                               .token = std::move(request.token)});
+                               .token = std::move(request.token),
+                               .is_let_in = request.is_of_node});
             });
 }
 

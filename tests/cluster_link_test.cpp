@@ -213,6 +213,7 @@ TEST_CASE("a request travels to the home and its reply back, with TLS and withou
         auto [far, request] = arrived.get_future().get();
         sent.node = {"edge#1", "birth", true};
         request.node.has_redis = true;
+        sent.is_of_node = !settings.certificate.empty();
         CHECK(request == sent);
         const std::string question(100'000, 'q'), answer(200'000, 'a');
         write_all(ours.get(), question);

@@ -44,7 +44,7 @@ public:
     /// boost::system::system_error.
     void listen_locally(const std::string& path);
     void listen_locally(const std::string& path, UniqueFd inherited);
-    /// Answers a client that another node has let in; see HttpServer. Any thread.
+    /// Answers a client of another node; see HttpServer. Any thread.
     void adopt(UniqueFd socket, HttpCaller caller);
     /// See HttpServer.
     std::vector<int> listening() const;

@@ -56,6 +56,7 @@ std::string request_text(const ApiRequest& request) {
     const auto add = [&](std::string_view field, std::string_view value) {
         if (!value.empty()) text += fmt::format("{}: {}\r\n", field, value);
     };
+    add("Authorization", request.authorization);
     add("Accept", request.accept);
     add("Last-Event-ID", request.last_event_id);
     add("Idempotency-Key", request.idempotency_key);

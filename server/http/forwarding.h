@@ -17,7 +17,8 @@ public:
     /// `cluster` must outlive it.
     Forwarding(Membership& cluster, boost::asio::io_context& io) : cluster_(cluster), io_(io) {}
 
-    /// This node must have let the client in, with the token of this name ("": there are none).
+    /// This node must have let the client in, with the token of this name ("": there are none). If
+    /// the link has no TLS, the home judges the token again.
     /// The reply is 503 if no node owns the data, or if the owner does not answer.
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request, std::string token) const;
 

@@ -51,13 +51,13 @@ const AdminToken* ApiGuard::token_of(const ApiRequest& request) const {
 
 std::string_view ApiGuard::name_shown(const ApiRequest& request) const {
     if (request.is_local) return "local";
-    if (!request.node.empty()) return request.token;
+    if (request.is_let_in) return request.token;
     const AdminToken* const token = token_of(request);
     return token ? std::string_view(token->name) : "";
 }
 
 std::optional<ApiReply> ApiGuard::refusal(const ApiRequest& request, AdminRole needed) const {
-    if (request.is_local || !request.node.empty()) return std::nullopt;
+    if (request.is_local || request.is_let_in) return std::nullopt;
     if (tokens_.empty()) return objection_to_page(request);
     const AdminToken* const token = token_of(request);
     if (!token) return token_refused();

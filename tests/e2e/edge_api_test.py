@@ -2,13 +2,16 @@
 
 import json
 import re
+import socket
 import tempfile
 import unittest
 import urllib.request
 from pathlib import Path
 
+from certificates import Certificates
 from cluster_test import ask
 from edge_nodes import EdgeCase
+from gateway import Client
 from token_test import make_token
 
 
@@ -63,24 +66,50 @@ class EdgeApiTest(EdgeCase):
                     if line.startswith(b"data:") and json.loads(line[5:])["user"] == name:
                         break
 
-    def test_the_tokens_of_the_node_that_is_asked_count(self):
-        with tempfile.TemporaryDirectory() as folder:
-            made = {role: make_token(name, role) for name, role in (("shop", "publish"), ("desk", "operate"))}
-            tokens = Path(folder, "tokens")
-            tokens.write_text("".join(line + "\n" for _, line in made.values()))
-            tokens.chmod(0o600)
-            self.arguments = ("--admin-tokens-file", str(tokens))
-            home, edge = self.nodes()
+    def nodes_with_tokens(self, *arguments):
+        """Two nodes and the texts of their tokens by role. The edge has a Unix socket, too."""
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        made = {role: make_token(name, role) for name, role in (("shop", "publish"), ("desk", "operate"))}
+        tokens = folder / "tokens"
+        tokens.write_text("".join(line + "\n" for _, line in made.values()))
+        tokens.chmod(0o600)
+        self.arguments = ("--admin-tokens-file", str(tokens), *arguments)
+        return *self.nodes(), {"": "", **{role: text for role, (text, _) in made.items()}}
 
-            def status(role, method, target, body=None):
-                headers = {"Authorization": f"Bearer {made[role][0]}"} if role else {}
-                return ask(edge.http_port, target, method=method, headers=headers, data=body)[0]
+    def judge_tokens(self, home, edge, tokens):
+        def status(role, method, target, body=None):
+            headers = {"Authorization": f"Bearer {tokens[role]}"} if role else {}
+            return ask(edge.http_port, target, method=method, headers=headers, data=body)[0]
 
-            self.assertEqual(status("", "GET", "/api/v1/users"), 401)
-            self.assertEqual(status("publish", "POST", "/api/v1/publish", b'{"topic": "a"}'), 200)
-            self.assertEqual(status("publish", "PUT", "/api/v1/bans?user=eve&seconds=60"), 403)
-            self.assertEqual(status("operate", "PUT", "/api/v1/bans?user=eve&seconds=60"), 200)
-            self.assertIn("audit: desk PUT '/api/v1/bans?user=eve&seconds=60' -> 200 from 127.0.0.1, at node edge#", home.log)
+        self.assertEqual(status("", "GET", "/api/v1/users"), 401)
+        self.assertEqual(status("publish", "POST", "/api/v1/publish", b'{"topic": "a"}'), 200)
+        self.assertEqual(status("publish", "PUT", "/api/v1/bans?user=eve&seconds=60"), 403)
+        self.assertEqual(status("operate", "PUT", "/api/v1/bans?user=eve&seconds=60"), 200)
+        self.assertIn("audit: desk PUT '/api/v1/bans?user=eve&seconds=60' -> 200 from 127.0.0.1, at node edge#", home.log)
+
+    def test_a_home_judges_tokens_itself_on_a_link_without_certificates(self):
+        home, edge, tokens = self.nodes_with_tokens()
+        self.judge_tokens(home, edge, tokens)
+        port = int(home.command[home.command.index("--link-listen") + 1].split(":")[1])
+        for token, status in (("", b"401"), ("Authorization: Bearer %s\r\n" % tokens["operate"], b"200")):
+            with Client(port) as stranger:
+                birth = stranger.socket.recv(1000).split()[3]
+                stranger.send(b"pulsegate-http 1 edge#1 " + birth + b" - desk\nGET /api/v1/users HTTP/1.1\r\nHost: localhost\r\n" +
+                              token.encode() + b"Connection: close\r\n\r\n")
+                self.assertEqual(stranger.socket.recv(1000).split()[1], status)
+
+    def test_a_node_with_a_certificate_vouches_for_its_clients(self):
+        certificates = Certificates()
+        self.addCleanup(certificates.folder.cleanup)
+        certificate, key = certificates.issue("localhost")
+        path = Path(self.enterContext(tempfile.TemporaryDirectory())) / "admin.sock"
+        home, edge, tokens = self.nodes_with_tokens("--link-cert", certificate, "--link-key", key, "--link-ca", certificates.ca)
+        self.judge_tokens(home, edge, tokens)
+        local = self.edge("--admin-socket", path, name="local")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(b"GET /api/v1/users HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertEqual(client.recv(1000).split()[1], b"200", local.log)
 
     def test_what_is_of_a_node_is_not_asked_elsewhere(self):
         home, edge = self.nodes()

@@ -19,6 +19,9 @@ struct CarriedRequest {
     LinkHello node{};       ///< that has got it; its `has_redis` and `shards` are not known
     std::string address{};  ///< the client's; "": it uses the Unix socket
     std::string token{};    ///< the name of the client's token; "": there are no tokens
+    /// The node has a certificate. If not, any program of this machine may have sent the line, and
+    /// the client must show its token here as well.
+    bool is_of_node = false;
 
     bool operator==(const CarriedRequest&) const = default;
 };

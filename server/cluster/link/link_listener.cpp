@@ -79,6 +79,7 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     const std::string birth = hello().birth;
     auto request = parse_request_line(answer.value_or(""));
     if (request && request->node.birth == birth) {
+        request->is_of_node = guest->has_tls();
         if (UniqueFd end = hand_over(*std::move(request))) {
             --guests_;
             ++requests_;

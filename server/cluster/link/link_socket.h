@@ -24,6 +24,7 @@ public:
     LinkSocket& operator=(const LinkSocket&) = delete;
 
     boost::beast::tcp_stream& tcp() { return tcp_; }
+    bool has_tls() const { return secured_.has_value(); }
 
     /// Does nothing without TLS.
     boost::asio::awaitable<Error> handshake(boost::asio::ssl::stream_base::handshake_type side);

@@ -31,7 +31,8 @@ struct ApiRequest {
 
     Address address{};         ///< the client's
     std::string_view token{};  ///< the name of its token; "": missing or wrong
-    std::string_view node{};   ///< the node that has let the client in, if it is another one
+    std::string_view node{};   ///< the node that carries the request, if the client is at another
+    bool is_let_in = false;    ///< by that node
 
     // The header's fields; "" if a field is missing.
     std::string_view authorization{};

@@ -17,11 +17,11 @@ namespace pulsegate {
 struct HttpCaller {
     Address address{};
     bool is_spare = false;  ///< above the usual number: for health checks only
-    bool is_local =
-        false;  ///< over the Unix socket, which only the gateway's user and root may use
+    bool is_local = false;  ///< over the Unix socket of the gateway's user and root
     bool has_tls = false;
-    std::string node{};   ///< another node has let the client in, and carries its request; or ""
-    std::string token{};  ///< of such a client: the name of its token
+    std::string node{};      ///< the other node that carries its request; or ""
+    std::string token{};     ///< the name of its token there
+    bool is_let_in = false;  ///< there, and the node has proven to be one
 };
 
 /// A connection to the HTTP API. It belongs to its coroutine in HttpServer.

@@ -69,6 +69,7 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .address = client.from.address,
             .token = client.from.token,
             .node = client.from.node,
+            .is_let_in = client.from.is_let_in,
             .authorization = lent(request[http::field::authorization]),
             .host = lent(request[http::field::host]),
             .origin = lent(request[http::field::origin]),
@@ -329,8 +330,10 @@ struct HttpServer::Impl {
                        });
     }
 
+    /// A client that no node has let in must come where others do: to a listener that is open to
+    /// every program of this machine.
     void adopt(UniqueFd socket, HttpCaller caller) {
-        if (!connections.has_place_for_node()) return;
+        if (!connections.has_place_for_node() || (!caller.is_let_in && acceptors.empty())) return;
         begin(local::socket(io, local(), socket.release()), std::move(caller));
     }
 

@@ -63,7 +63,7 @@ public:
     void listen_locally(const std::string& path);
     /// The same, on a socket at that path that listens already.
     void listen_locally(const std::string& path, UniqueFd inherited);
-    /// Serves a client that another node has let in, on a connected Unix socket. Any thread.
+    /// Serves a client of another node on a connected Unix socket. Any thread.
     void adopt(UniqueFd socket, HttpCaller caller);
     /// The listening sockets, in the order of the calls, and the Unix socket, or -1. The server
     /// still owns them.
