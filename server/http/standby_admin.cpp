@@ -88,16 +88,24 @@ struct StandbyAdmin::Impl {
           state(std::move(at_present)),
           ask_reload(std::move(asked)),
           guard(std::move(tokens)),
-          server({.most_body_bytes =
-                      [](auto& request) { return find_route(request.path).most_body_bytes; },
+          server({.most_body_bytes = [this](auto& request) { return most_body_bytes(request); },
                   .refusal = [this](auto& request) { return refusal(request); },
                   .is_probe = [](auto& request) { return is_probe(request); },
                   .answer = [this](auto& request) { return answer(request); }}),
           forwarding(node, server.io()) {}
 
-    std::optional<ApiReply> refusal(const ApiRequest& request) const {
+    std::size_t most_body_bytes(const ApiRequest& request) const {
+        const Route usual{};
+        return judge(request) ? usual.most_body_bytes : find_route(request.path).most_body_bytes;
+    }
+
+    std::optional<ApiReply> judge(const ApiRequest& request) const {
         if (is_probe(request) || file_of_page(request)) return std::nullopt;
-        auto refused = guard.refusal(request, role_needed(request));
+        return guard.refusal(request, role_needed(request));
+    }
+
+    std::optional<ApiReply> refusal(const ApiRequest& request) const {
+        auto refused = judge(request);
         if (refused && is_change(request)) audit_refused(with_token(request), refused->status);
         return refused;
     }

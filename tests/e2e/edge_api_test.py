@@ -82,6 +82,7 @@ class EdgeApiTest(EdgeCase):
             return ask(edge.http_port, target, method=method, headers=headers, data=body)[0]
 
         self.assertEqual(status("", "GET", "/api/v1/users"), 401)
+        self.assertEqual(status("", "POST", "/api/v1/publish", b"x" * 20_000), 413)  # as at the home
         self.assertEqual(status("publish", "POST", "/api/v1/publish", b'{"topic": "a"}'), 200)
         self.assertEqual(status("publish", "PUT", "/api/v1/bans?user=eve&seconds=60"), 403)
         self.assertEqual(status("operate", "PUT", "/api/v1/bans?user=eve&seconds=60"), 200)
