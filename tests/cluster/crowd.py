@@ -7,11 +7,11 @@ import contextlib
 import itertools
 import json
 import random
-import struct
 import time
 
-from gateway import PINGREQ, packet, publish_packet, subscribe_packet, text
-from packets import (CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK,
+import packets
+from gateway import PINGREQ, let_pass_meanwhile
+from packets import (CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, UNSUBACK,
                      FromServer)
 
 KEEPALIVE = 6  # seconds
@@ -30,6 +30,7 @@ class Book:
         self.versions = {}  # of presence, by watcher and user
         self.offline = []
         self.repeated = self.logins = 0
+        self.news = asyncio.Event()  # a client has received something
         self.longest_gap = 0.0
 
     def fault(self, what):
@@ -48,7 +49,7 @@ class Book:
             self.latest[sender, receiver] = number
 
     def missing(self):
-        return [key for key in self.acknowledged if not self.received[key]]
+        return self.acknowledged - self.received.keys()
 
     def see(self, watcher, event):
         user, version = event["user"], event["version"]
@@ -96,6 +97,7 @@ class Chatter:
         self.last_packet = 0.0  # when the last one came: what a frozen node is sent, nobody has seen
         self.writer = None
         self.sends = True
+        self.awaits_end = False
 
     # -- the connection --
 
@@ -107,7 +109,7 @@ class Chatter:
                 pass
             finally:
                 self.leave()
-            await asyncio.sleep(self.dice.uniform(0.05, 0.3))
+            await let_pass_meanwhile(self.dice.uniform(0.05, 0.3))
 
     def leave(self):
         if self.writer:
@@ -116,9 +118,7 @@ class Chatter:
 
     async def visit(self, place):
         reader, self.writer = await asyncio.wait_for(asyncio.open_connection(*place), 2)
-        properties = b"\5\x11" + struct.pack(">I", 3600) if self.version == 5 else b""
-        self.writer.write(packet(0x10, text("MQTT") + bytes([self.version, 0]) + struct.pack(">H", KEEPALIVE) + properties +
-                                 text(self.name)))
+        self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=KEEPALIVE, props=[(0x11, 3600)]))
         answer = await asyncio.wait_for(self.read(reader), 5)
         if answer.type != CONNACK or answer.reason:
             raise Lost
@@ -131,6 +131,7 @@ class Chatter:
             while True:
                 self.take(await asyncio.wait_for(self.read(reader), LIMIT))
                 self.last_packet = time.monotonic()
+                self.book.news.set()
         finally:
             for each in work:
                 each.cancel()
@@ -149,9 +150,12 @@ class Chatter:
         if self.writer:
             self.writer.write(data)
 
+    def answer(self, packet_type, packet_id):
+        self.send(packets.answer(self.version, packet_type, packet_id))
+
     async def ping(self):
         while True:
-            await asyncio.sleep(KEEPALIVE / 4)
+            await let_pass_meanwhile(KEEPALIVE / 4)
             self.send(PINGREQ)
 
     # -- its messages --
@@ -161,22 +165,30 @@ class Chatter:
             self.book.fault(f"the session of {self.name} is lost")
         if not session_present:
             self.unreleased.clear()
-            self.send(subscribe_packet(*self.filters, version=self.version, qos=2, packet_id=next(self.ids)))
+            self.send(packets.subscribe(self.version, next(self.ids), [(name, 2) for name in self.filters]))
         for packet_id, (key, qos, is_received) in list(self.open.items()):
             if not session_present and qos == 2:
                 del self.open[packet_id]  # nobody knows whether it has arrived
             elif is_received:
-                self.send(packet(0x62, struct.pack(">H", packet_id)))
+                self.answer(PUBREL, packet_id)
             else:
                 self.publish(packet_id, key, qos, again=session_present)
 
+        if self.awaits_end:
+            self.ask_for_end()
+
+    def ask_for_end(self):
+        """The answer comes behind all that was sent to this client before."""
+        self.awaits_end = True
+        self.send(packets.unsubscribe(self.version, next(self.ids), ["none"]))
+
     def publish(self, packet_id, key, qos, again=False):
-        self.send(publish_packet(f"to/{key[1]}", json.dumps([*key, qos]).encode(), version=self.version, qos=qos,
-                                 packet_id=packet_id, flags=8 if again else 0))
+        self.send(packets.publish(self.version, f"to/{key[1]}", json.dumps([*key, qos]).encode(), qos=qos, packet_id=packet_id,
+                                  dup=again))
 
     async def talk(self):
         while True:
-            await asyncio.sleep(self.dice.expovariate(self.rate))
+            await let_pass_meanwhile(self.dice.expovariate(self.rate))
             if not self.sends or not self.has_session or len(self.open) >= MOST_OPEN:
                 continue
             receiver = self.dice.choice(self.peers)
@@ -186,14 +198,15 @@ class Chatter:
             self.publish(packet_id, key, qos)
 
     def take(self, got):
-        packet_id = struct.pack(">H", got.packet_id)
         if got.type == PUBLISH:
             self.take_message(got)
         elif got.type == PUBREL:
             self.unreleased.discard(got.packet_id)
-            self.send(packet(0x70, packet_id))
+            self.answer(PUBCOMP, got.packet_id)
         elif got.type == SUBACK:
             self.has_session = True
+        elif got.type == UNSUBACK:
+            self.awaits_end = False
         elif got.type in (PUBACK, PUBREC) and got.packet_id in self.open:
             key, qos, _ = self.open[got.packet_id]
             if got.reason >= 0x80:  # it is refused, and gone
@@ -202,11 +215,11 @@ class Chatter:
             self.book.acknowledged.add(key)
             if got.type == PUBREC:
                 self.open[got.packet_id] = key, qos, True
-                self.send(packet(0x62, packet_id))
+                self.answer(PUBREL, got.packet_id)
             else:
                 del self.open[got.packet_id]
         elif got.type == PUBREC:
-            self.send(packet(0x62, packet_id))
+            self.answer(PUBREL, got.packet_id)
         elif got.type == PUBCOMP:
             self.open.pop(got.packet_id, None)
         elif got.type == DISCONNECT:
@@ -221,7 +234,7 @@ class Chatter:
         if is_new:
             self.judge(message)
         if message.qos:
-            self.send(packet(0x50 if message.qos == 2 else 0x40, struct.pack(">H", message.packet_id)))
+            self.answer(PUBREC if message.qos == 2 else PUBACK, message.packet_id)
 
     def judge(self, message):
         sender, receiver, number, qos = json.loads(message.payload)
@@ -258,7 +271,7 @@ class Crowd:
 
     async def __aenter__(self):
         self.tasks = [asyncio.create_task(each.live()) for each in self.all]
-        await self.until(lambda: all(each.has_session for each in self.all), 60, "each client has subscribed")
+        assert await self.until(lambda: all(each.has_session for each in self.all), 60), "not each client could subscribe"
         return self
 
     async def __aexit__(self, *error):
@@ -268,28 +281,27 @@ class Crowd:
             with contextlib.suppress(asyncio.CancelledError):
                 await each
 
-    async def until(self, condition, seconds, what):
+    async def until(self, condition, seconds):
+        """Looks whenever a client has received something. Says whether it has come true in time."""
         deadline = time.monotonic() + seconds
         while not condition():
-            for each in self.tasks:
-                if each.done():
-                    await each  # it has failed
-            assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
-            await asyncio.sleep(0.05)
+            self.book.news.clear()
+            news = asyncio.create_task(self.book.news.wait())
+            done, _ = await asyncio.wait([news, *self.tasks], timeout=deadline - time.monotonic(),
+                                         return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            for each in done - {news}:
+                await each  # it has failed
+            if time.monotonic() > deadline:
+                return False
+        return True
 
     async def finish(self):
-        """Until all that was acknowledged has come, or nothing comes any more."""
+        """Until all that was acknowledged has come, and what else was under way. Says what must not have happened."""
         for each in self.clients:
             each.sends = False
-        seen, since = -1, 0.0
-
-        def is_done():
-            nonlocal seen, since
-            count = sum(self.book.received.values()) + len(self.book.acknowledged)
-            if count != seen:
-                seen, since = count, time.monotonic()
-            quiet = time.monotonic() - since
-            return quiet > (20 if self.book.missing() or any(each.open for each in self.clients) else 1)
-
-        await self.until(is_done, 300, "nothing comes any more")
+        await self.until(lambda: not self.book.missing() and not any(each.open for each in self.clients), 120)
+        for each in self.all:
+            each.ask_for_end()
+        await self.until(lambda: not any(each.awaits_end for each in self.all), 60)
         return self.book.judge(self.clients)

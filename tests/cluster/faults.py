@@ -1,11 +1,13 @@
 """Plays faults of a cluster at random while a crowd of clients works, and says what the clients saw."""
 
 import asyncio
+import contextlib
 import dataclasses
 import random
 import time
 
 from crowd import LIMIT, Crowd
+from gateway import let_pass_meanwhile, wait_until
 from three_nodes import Cluster
 
 
@@ -41,7 +43,7 @@ class Player:
 
     async def kill(self, node):
         await asyncio.to_thread(node.kill)
-        await asyncio.sleep(self.dice.uniform(0, 3))
+        await let_pass_meanwhile(self.dice.uniform(0, 3))
         node.start()
 
     async def restart(self, node):
@@ -56,30 +58,33 @@ class Player:
 
     async def freeze_for(self, node, seconds):
         node.freeze()
-        await asyncio.sleep(seconds)
+        await let_pass_meanwhile(seconds)
         node.thaw()
 
     async def cut(self, node):
         """Its links lose their connections, some times in a row."""
         for _ in range(self.dice.randrange(1, 10)):
             node.relay.cut()
-            await asyncio.sleep(self.dice.uniform(0, 0.5))
+            await let_pass_meanwhile(self.dice.uniform(0, 0.5))
 
     async def silence(self, node):
         """Its links pass nothing for some seconds."""
         node.relay.passes.clear()
-        await asyncio.sleep(self.dice.uniform(0.5, 8))
+        await let_pass_meanwhile(self.dice.uniform(0.5, 8))
         node.relay.passes.set()
 
 
 EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence")
 
 
-async def ghosts(cluster):
-    """Users that are still online when their clients have been gone for their limit of silence and 20 s."""
-    await asyncio.sleep(LIMIT + 20)
-    users = cluster.nodes[0].gateway.ask("GET", "/api/v1/users?state=online")[1]["users"]
-    return [f"{each['user']} is online, and has long gone" for each in users]
+def ghosts(cluster):
+    """Users that stay online when their clients have gone. They have their limit of silence, and 20 s more."""
+    def online():
+        return cluster.nodes[0].gateway.ask("GET", "/api/v1/users?state=online")[1]["users"]
+
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not online(), LIMIT + 20)
+    return [f"{each['user']} is online, and has long gone" for each in online()]
 
 
 async def played_in(cluster, act, seed, clients, rate):
@@ -88,7 +93,7 @@ async def played_in(cluster, act, seed, clients, rate):
     async with Crowd(places, clients, rate, seed) as crowd:
         await act(player)
         faults = await crowd.finish()
-    faults += await ghosts(cluster)
+    faults += await asyncio.to_thread(ghosts, cluster)
     book = crowd.book
     return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap)
 
@@ -103,7 +108,7 @@ def play(seconds, kinds=EVERYTHING, seed=None, clients=20, rate=120):
         for kind in player.dice.sample(kinds, len(kinds)):
             await player.play((kind,), 1)
         while time.monotonic() < end:
-            await asyncio.sleep(player.dice.uniform(0, 2))
+            await let_pass_meanwhile(player.dice.uniform(0, 2))
             await player.play(kinds, player.dice.choice((1, 1, 1, 2)))
 
     with Cluster() as cluster:

@@ -1,5 +1,6 @@
 """A real pulsegate process for the end-to-end tests, and just enough raw MQTT to talk to it."""
 
+import asyncio
 import contextlib
 import datetime
 import json
@@ -72,6 +73,11 @@ def seconds_since_1970(moment):
 
 def seconds_until(moment):
     return seconds_since_1970(moment) - time.time()
+
+
+async def let_pass_meanwhile(seconds):
+    """let_pass, while other coroutines go on."""
+    await asyncio.sleep(seconds)  # there is no event here either
 
 
 class Gateway:

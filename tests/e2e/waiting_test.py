@@ -7,14 +7,14 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 # Functions that may sleep. The line says why.
-SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "log"}, "handover_relay.py": {"kill_now"}}
+SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "let_pass_meanwhile", "log"}, "handover_relay.py": {"kill_now"}}
 CLOCKS = {"monotonic", "time", "perf_counter"}
 SHORTEST = 10  # seconds
 
 
-def is_of_time(node, names):
-    """time.monotonic, for example."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "time" and node.attr in names
+def is_of(modules, node, names):
+    """An attribute of one of these modules: time.monotonic, for example."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules and node.attr in names
 
 
 def number(node):
@@ -40,7 +40,7 @@ class Waits(ast.NodeVisitor):
     def is_duration(self, node):
         """Is there a difference of times in this expression?"""
         return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) and
-                   any(is_of_time(call, CLOCKS) for call in ast.walk(part)) or
+                   any(is_of({"time"}, call, CLOCKS) for call in ast.walk(part)) or
                    self.durations and isinstance(part, ast.expr) and ast.unparse(part) in self.durations
                    for part in ast.walk(node))
 
@@ -52,16 +52,18 @@ class Waits(ast.NodeVisitor):
         self.generic_visit(node)
         self.functions.pop()
 
+    visit_AsyncFunctionDef = visit_FunctionDef
+
     def visit_ImportFrom(self, node):
-        if node.module == "time":
-            self.note(node, "names of `time` are imported: say time.sleep, so that it is found")
+        if node.module == "time" or node.module == "asyncio" and "sleep" in (each.name for each in node.names):
+            self.note(node, f"names of `{node.module}` are imported: say {node.module}.sleep, so that it is found")
 
     def visit_Attribute(self, node):
-        if is_of_time(node, {"sleep"}):
+        if is_of({"time", "asyncio"}, node, {"sleep"}):
             if not SLEEPERS.get(self.name, set()) & set(self.functions):
-                self.note(node, "time.sleep: wait for an event; let_pass is for a pause that the test itself makes")
+                self.note(node, "sleep: wait for an event; let_pass is for a pause that the test itself makes")
             elif "  # " not in self.lines[node.lineno - 1]:
-                self.note(node, "time.sleep without a reason on its line")
+                self.note(node, "sleep without a reason on its line")
         self.generic_visit(node)
 
     def check_sequence(self, parts):
@@ -102,7 +104,8 @@ class WaitingTest(unittest.TestCase):
                 self.assertEqual(Waits(path.name, path.read_text()).found, [])
 
     def test_what_counts_on_time_is_found(self):
-        for text in ("time.sleep(1)", "from time import sleep", "run(['mosquitto_sub', '-W', '2'])", "run('-W', 1)",
+        for text in ("time.sleep(1)", "from time import sleep", "async def pause():\n    await asyncio.sleep(1)",
+                     "from asyncio import sleep", "run(['mosquitto_sub', '-W', '2'])", "run('-W', 1)",
                      "self.assertLess(time.monotonic() - began, 1)", "took = time.time() - began\nassert took < 9.9",
                      "self.worst = max(self.worst, time.monotonic() - began)\nself.assertLessEqual(self.worst, 5)",
                      "self.assertGreater(3, time.monotonic() - began)"):
