@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <linux/close_range.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,10 +157,15 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
 /// and threads.
 [[noreturn]] void begin_anew(char** arguments) {
     ::setenv(goes_on, "1", 1);
-    ::close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
     ::execv("/proc/self/exe", arguments);
     say_at_once("can't restart: " + std::string(std::strerror(errno)));
     std::_Exit(not_stored);
+}
+
+/// A connection that another thread accepted just before `begin_anew` would stay open in this
+/// process, and its client would wait for an answer.
+void close_old_connections() {
+    if (std::getenv(goes_on)) ::close_range(STDERR_FILENO + 1, ~0u, 0);
 }
 
 /// Stops a shard as soon as another node may serve its users; the process then starts again.
@@ -340,6 +344,7 @@ int say_moved() {
 }  // namespace
 
 int main(int argc, char** argv) {
+    close_old_connections();
     const std::string_view command = argc > 1 ? argv[1] : "";
     if (command == "passwd") return passwd_command(argc - 1, argv + 1);
     if (command == "backup") return backup_command(argc - 1, argv + 1);

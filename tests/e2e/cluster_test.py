@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -222,6 +223,17 @@ class TakeoverTest(ClusterTest):
             self.assertEqual(bob.receive_publish(), ("chat/new", b"new"))
         second.stop()  # and the first one, which stands by, takes over
         wait_until(lambda: first.log.count(" ready: ") == 2, 60, "the first node serves again")
+
+    def test_a_node_that_begins_anew_closes_what_its_earlier_life_left_open(self):
+        ours, left_open = os.pipe()
+        self.addCleanup(os.close, ours)
+        anew = subprocess.Popen([binary(), "--listen", "mqtt://127.0.0.1:0", "--data", "none"], pass_fds=[left_open],
+                                env={**os.environ, "PULSEGATE_GOES_ON": "1"}, stderr=subprocess.DEVNULL)
+        self.addCleanup(anew.wait)
+        self.addCleanup(anew.kill)
+        os.close(left_open)
+        self.assertTrue(select.select([ours], [], [], 60)[0], "it is still open")
+        self.assertIsNone(anew.poll())
 
     def test_a_second_node_of_the_same_name_is_refused(self):
         first = self.enterContext(node(self.redis, "first"))
