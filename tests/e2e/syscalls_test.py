@@ -1,8 +1,7 @@
 """How often the gateway asks the kernel for something: for a ping, a login and a message, when the server is quiet.
 
-This does not depend on how busy the machine is: each step waits for the answer to the one before. What is alone pays
-for a round of Asio's loop by itself: Asio waits, the poller looks what there is, and Asio is told to wait again (arm).
-In a batch, all share it."""
+Each step waits for the answer to the one before. What is alone pays for a round of Asio's loop by itself: Asio waits,
+the poller looks what there is, and Asio is told to wait again (arm). In a batch, all share it."""
 
 import os
 import re
@@ -18,7 +17,8 @@ from pathlib import Path
 from gateway import Client, Gateway, SANITIZED, add_users, connect_packet
 
 TIMES = 1_000
-SLACK = 1.02  # strace comes and goes, and now and then the busy machine divides a round of the loop
+SLACK = 1.02  # strace comes and goes
+ATTEMPTS = 3  # a busy machine divides rounds of the loop, so it can add calls and never save any
 A_TICK = 10  # system calls of a shard once a second, and of the main thread
 
 
@@ -61,17 +61,24 @@ class Strace:
 class SystemCallsTest(unittest.TestCase):
     def check(self, what, limit, gateway, step):
         step(0)
+        for _ in range(ATTEMPTS):
+            total, common = self.count(gateway, step)
+            print(f"{total:.2f} system calls for a {what}:",
+                  ", ".join(f"{count:.2f} {name}" for name, count in common.items()), flush=True)
+            if total <= limit * SLACK:
+                break
+        self.assertLessEqual(total, limit * SLACK)
+        self.assertGreaterEqual(common.get("sendto", 0), 0.99, "no answers were counted")
+
+    def count(self, gateway, step):
+        """Calls for each step, and those of the kinds that are not rare."""
         ticks = gateway.metric("pulsegate_loop_lag_seconds_count")
         with Strace(gateway.pid) as strace:
             for number in range(1, TIMES + 1):
                 step(number)
         ticks = gateway.metric("pulsegate_loop_lag_seconds_count") - ticks
         total = (sum(strace.calls.values()) - A_TICK * ticks) / TIMES
-        common = {name: count / TIMES for name, count in strace.calls.items() if count > TIMES / 50}
-        print(f"{total:.2f} system calls for a {what}:",
-              ", ".join(f"{count:.2f} {name}" for name, count in common.items()), flush=True)
-        self.assertLessEqual(total, limit * SLACK)
-        self.assertGreaterEqual(common.get("sendto", 0), 0.99, "no answers were counted")
+        return total, {name: count / TIMES for name, count in strace.calls.items() if count > TIMES / 50}
 
     def test_a_ping_takes_five_system_calls(self):
         with Gateway() as gateway, gateway.connect("pinger") as client:
