@@ -96,7 +96,7 @@ class Chatter:
         self.has_session = False
         self.last_packet = 0.0  # when the last one came: what a frozen node is sent, nobody has seen
         self.writer = None
-        self.sends = True
+        self.sends = False  # until all have subscribed: nobody gets what is sent before
         self.awaits_end = False
 
     # -- the connection --
@@ -250,7 +250,6 @@ class Watcher(Chatter):
         super().__init__(number, book, places, 0.001, dice)
         self.name = f"watcher{number}"
         self.filters = ["presence/+"]
-        self.sends = False
 
     def judge(self, message):
         if message.payload:
@@ -272,6 +271,8 @@ class Crowd:
     async def __aenter__(self):
         self.tasks = [asyncio.create_task(each.live()) for each in self.all]
         assert await self.until(lambda: all(each.has_session for each in self.all), 60), "not each client could subscribe"
+        for each in self.clients:
+            each.sends = True
         return self
 
     async def __aexit__(self, *error):

@@ -80,7 +80,11 @@ EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence")
 def ghosts(cluster):
     """Users that stay online when their clients have gone. They have their limit of silence, and 20 s more."""
     def online():
-        return cluster.nodes[0].gateway.ask("GET", "/api/v1/users?state=online")[1]["users"]
+        def asked():  # a node that has just been thawed may have lost its link, and not know it yet
+            status, answer = cluster.nodes[0].gateway.ask("GET", "/api/v1/users?state=online")
+            return status == 200 and answer
+
+        return wait_until(asked, what="a list of users")["users"]
 
     with contextlib.suppress(AssertionError):
         wait_until(lambda: not online(), LIMIT + 20)
