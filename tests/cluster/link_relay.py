@@ -44,10 +44,11 @@ class LinkRelay:
             with_shutdown(each)
 
     def cut(self):
-        for pair in self.pairs:
+        pairs, self.pairs = self.pairs, []
+        for pair in pairs:
             for each in pair:
                 with_shutdown(each)
-        self.pairs.clear()
+                each.close()
 
     def close(self):
         self.listener.close()
