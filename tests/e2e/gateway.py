@@ -214,7 +214,10 @@ class Gateway:
 
     def wait_for_log(self, pattern, timeout=PATIENCE):
         """The first match of `pattern` in the log."""
-        return wait_until(lambda: re.search(pattern, self.log), timeout, f"log line /{pattern}/")
+        try:
+            return wait_until(lambda: re.search(pattern, self.log), timeout, f"log line /{pattern}/")
+        except AssertionError as error:
+            raise AssertionError(f"{error}:\n{self.log[-6000:]}") from None
 
     def connect(self, client="", **options):
         """A raw client that is logged in; it is closed with the gateway, if not before."""
