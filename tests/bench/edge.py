@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
 from cluster_test import node  # noqa: E402
-from gateway import Client, free_port  # noqa: E402
+from gateway import Client  # noqa: E402
+from ports import free_port  # noqa: E402
 from redis_server import RedisServer  # noqa: E402
 
 PAIRS = 10

@@ -1,7 +1,8 @@
 """Stands in for the gateway of end-to-end tests: an edge that is never home, with all clients, its home, and their Redis."""
 
 import gateway
-from gateway import PATIENCE, free_port, wait_until
+from gateway import PATIENCE, wait_until
+from ports import free_port
 from redis_server import RedisServer
 
 OneNode = gateway.Gateway

@@ -10,8 +10,9 @@ import unittest
 
 from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, last_cause, state
-from gateway import DISCONNECT, PINGREQ, SANITIZED, Client, connect_packet, free_port, wait_until
+from gateway import DISCONNECT, PINGREQ, SANITIZED, Client, connect_packet, wait_until
 from link_relay import LinkRelay
+from ports import free_port
 
 SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
 LIMIT = 4.5

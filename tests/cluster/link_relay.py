@@ -3,7 +3,7 @@
 import socket
 import threading
 
-from gateway import free_port
+from ports import free_port
 
 
 class LinkRelay:

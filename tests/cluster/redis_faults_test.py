@@ -15,8 +15,9 @@ import unittest
 from pathlib import Path
 
 from cluster_test import LEASE, ask, leave_a_session, node, reason_of, returned, standby
-from gateway import PUBACK, SANITIZED, Client, binary, free_port, let_pass, subscribe_packet, wait_until
+from gateway import PUBACK, SANITIZED, Client, binary, let_pass, subscribe_packet, wait_until
 from kill_test import GENERATOR, LONG, SLOWNESS
+from ports import free_port
 from redis_server import RedisServer
 from sentinels import Sentinels
 from stored_client import judge_trouble

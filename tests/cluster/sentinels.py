@@ -5,7 +5,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gateway import free_port, wait_until
+from gateway import wait_until
+from ports import free_port
 from redis_server import RedisServer
 
 NAME = "pulse"

@@ -4,8 +4,9 @@ import signal
 import sys
 import urllib.request
 
-from gateway import Gateway, binary, free_port, wait_until
+from gateway import Gateway, binary, wait_until
 from link_relay import LinkRelay
+from ports import free_port
 from redis_server import RedisServer
 
 LEASE = 4  # seconds; the shortest that may be set

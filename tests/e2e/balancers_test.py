@@ -13,7 +13,8 @@ from queue import Queue
 import paho.mqtt.client as paho
 
 from certificates import Certificates
-from gateway import REPOSITORY, Gateway, add_users, free_port, wait_until
+from gateway import REPOSITORY, Gateway, add_users, wait_until
+from ports import free_port
 
 DEPLOY = REPOSITORY / "server" / "deploy"
 CLIENT = "127.0.0.7"  # where clients come from; the balancers come from 127.0.0.1

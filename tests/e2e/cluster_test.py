@@ -13,7 +13,8 @@ import unittest.mock
 import urllib.request
 from pathlib import Path
 
-from gateway import PUBACK, SANITIZED, Client, Gateway, binary, connect_packet, free_port, wait_until
+from gateway import PUBACK, SANITIZED, Client, Gateway, binary, connect_packet, wait_until
+from ports import free_port
 from redis_server import RedisServer
 
 LEASE = 4  # seconds; the shortest that may be set

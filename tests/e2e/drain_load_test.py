@@ -20,7 +20,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from gateway import Client, SANITIZED, binary, connect_packet, free_port, seconds_since_1970, wait_until
+from gateway import Client, SANITIZED, binary, connect_packet, seconds_since_1970, wait_until
+from ports import free_port
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
 CLIENTS, PACKETS, RAMP, NOTICE, OVER, DURATION = (15_000, 3_000, 2_000, 5, 30, 90) if LONG else (200, 200, 1_000, 1, 3, 30)

@@ -15,7 +15,8 @@ from certificates import Certificates
 from cluster_test import ask
 from credentials import SECRET, token
 from edge_nodes import EdgeCase, RunningEdge, edge_node, state
-from gateway import SANITIZED, Client, add_users, connect_packet, free_port, wait_until
+from gateway import SANITIZED, Client, add_users, connect_packet, wait_until
+from ports import free_port
 from streams import WebSocket, receive
 
 

@@ -1,7 +1,8 @@
 """The nodes of a cluster in which one or two are edges, for tests."""
 
 from cluster_test import LEASE, ClusterTest, ask, node
-from gateway import free_port, wait_until
+from gateway import wait_until
+from ports import free_port
 
 
 def edge_node(redis, name, *arguments, lease=LEASE, listeners=()):

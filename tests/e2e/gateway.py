@@ -5,7 +5,6 @@ import contextlib
 import datetime
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -34,17 +33,6 @@ PATIENCE = 60
 
 # Everything is slower in a sanitizer's build, and memory is another.
 SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
-
-
-def free_port():
-    """Below the ports that the system gives to outgoing connections: those of other tests don't take it meanwhile."""
-    while True:
-        port = random.randrange(15_000, 32_000)
-        try:
-            with socket.create_server(("", port)):
-                return port
-        except OSError:
-            continue
 
 
 def wait_until(condition, timeout=PATIENCE, what="the condition"):

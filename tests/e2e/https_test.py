@@ -8,7 +8,8 @@ import ssl
 import unittest
 
 from certificates import Certificates
-from gateway import Gateway, free_port, wait_until
+from gateway import Gateway, wait_until
+from ports import free_port
 
 
 class HttpsTest(unittest.TestCase):

@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from credentials import Folder, part, token
-from gateway import Gateway, free_port, wait_until
+from gateway import Gateway, wait_until
+from ports import free_port
 
 
 class Key:

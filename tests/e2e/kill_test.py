@@ -5,13 +5,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import SANITIZED, binary, free_port, wait_until
+from gateway import SANITIZED, binary, wait_until
+from ports import free_port, free_ports
 from redis_server import RedisServer
 
 # The release's: it is the gateway that a sanitizer looks at.
@@ -43,14 +43,6 @@ class KillRun:
         self.said = done.stdout + done.stderr
         results = json.loads(self.json.read_text() or "{}")
         return done.returncode, results, {each["kind"]: each for each in results.get("traffic", [])}
-
-
-def two_free_ports():
-    """The first one: the next one is free as well."""
-    while True:
-        port = free_port()
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return port
 
 
 def lives(pid):
@@ -90,8 +82,8 @@ class ClusterTest(Case):
         with RedisServer() as redis:
             done = subprocess.run(
                 [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", redis.url, "--kills", str(kills),
-                 "--stops", str(stops), "--seconds", str(seconds), "--port", str(two_free_ports()),
-                 "--http", str(two_free_ports()), "--rate", "600" if SANITIZED else "1500", "--slowness", str(SLOWNESS),
+                 "--stops", str(stops), "--seconds", str(seconds), "--port", str(free_ports(2)),
+                 "--http", str(free_ports(2)), "--rate", "600" if SANITIZED else "1500", "--slowness", str(SLOWNESS),
                  "--json", str(results), "--log", str(self.folder / "log"), *options],
                 capture_output=True, text=True, timeout=180 + 4 * seconds)
         said = done.stdout + done.stderr

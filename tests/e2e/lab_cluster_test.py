@@ -3,8 +3,9 @@
 import unittest
 
 from cluster_test import ClusterTest, node
-from gateway import Gateway, free_port
+from gateway import Gateway
 from lab import broken, generate
+from ports import free_port
 
 
 class LabClusterTest(ClusterTest):

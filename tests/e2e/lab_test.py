@@ -8,7 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Gateway, SANITIZED, binary, free_port, let_pass, wait_until
+from gateway import Gateway, SANITIZED, binary, let_pass, wait_until
+from ports import free_port
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
 REFUSED = 2  # no verdict: the machine that runs the tests may be busy with others

@@ -9,8 +9,9 @@ from pathlib import Path
 import yaml
 
 from certificates import Certificates
-from gateway import REPOSITORY, Client, Gateway, connect_packet, free_port, wait_until
+from gateway import REPOSITORY, Client, Gateway, connect_packet, wait_until
 from hook_backend import Backend
+from ports import free_port
 from redis_server import RedisServer
 
 DEPLOY = REPOSITORY / "server" / "deploy"

@@ -6,7 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import Gateway, free_port
+from gateway import Gateway
+from ports import free_port
 
 TYPES = {"number": (int, float), "object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 

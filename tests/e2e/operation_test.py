@@ -14,7 +14,8 @@ import time
 import unittest
 from pathlib import Path
 
-from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, free_port, wait_until
+from gateway import REPOSITORY, SANITIZED, Client, Gateway, binary, wait_until
+from ports import free_port
 
 SETTINGS = ["config", "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-crl", "tls-min-version", "tls-idle",
             "password-file",

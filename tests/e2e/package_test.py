@@ -9,7 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import SANITIZED, Client, binary, free_port
+from gateway import SANITIZED, Client, binary
+from ports import free_port
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 SETTINGS = "etc/pulsegate/pulsegate.conf"

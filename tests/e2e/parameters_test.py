@@ -5,7 +5,8 @@ import re
 import tempfile
 import unittest
 
-from gateway import Gateway, free_port
+from gateway import Gateway
+from ports import free_port
 
 VALUES = {"user": "alice", "client": "phone", "address": "10.0.0.7", "seconds": "60", "reason": "x", "filter": "room/%23",
           "name": "n1", "limit": "5", "state": "online", "ids": "alice,bob", "all": "true", "sessions": "end", "wait": "0"}

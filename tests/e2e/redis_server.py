@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 
-from gateway import free_port
+from ports import free_port
 
 
 class RedisServer:

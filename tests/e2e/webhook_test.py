@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from certificates import Certificates
-from gateway import Client, Gateway, connect_packet, free_port, wait_until
+from gateway import Client, Gateway, connect_packet, wait_until
+from ports import free_port
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

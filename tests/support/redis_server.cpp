@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -18,14 +16,6 @@
 namespace pulsegate {
 
 namespace {
-
-std::uint16_t some_free_port() {
-    using boost::asio::ip::tcp;
-    boost::asio::io_context io;
-    return tcp::acceptor(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0))
-        .local_endpoint()
-        .port();
-}
 
 /// Both streams of the new process go to `output`. It dies with the thread that has started it.
 pid_t start_process(std::vector<std::string> words, int output) {
@@ -59,7 +49,7 @@ void make_certificate(const std::string& folder) {
 }  // namespace
 
 RedisServer::RedisServer(std::vector<std::string> settings, Kind kind)
-    : settings_(std::move(settings)), kind_(kind), port_(some_free_port()) {
+    : settings_(std::move(settings)), kind_(kind) {
     std::filesystem::create_directories(folder());
     if (kind_ == Kind::tls) make_certificate(folder());
     if (kind_ == Kind::sentinel) write_sentinel_settings();
@@ -69,7 +59,7 @@ RedisServer::RedisServer(std::vector<std::string> settings, Kind kind)
 RedisServer::~RedisServer() { kill(); }
 
 RedisTarget RedisServer::target() const {
-    RedisTarget target{.addresses = {{"127.0.0.1", port_}}};
+    RedisTarget target{.addresses = {{"127.0.0.1", port()}}};
     target.tls = kind_ == Kind::tls;
     if (target.tls) target.ca_file = folder() + "/redis.pem";
     return target;
@@ -78,7 +68,7 @@ RedisTarget RedisServer::target() const {
 /// A Sentinel has all of its settings in a file, to which it writes.
 void RedisServer::write_sentinel_settings() const {
     std::string lines =
-        "port " + std::to_string(port_) + "\nbind 127.0.0.1\ndir " + folder() + "\n";
+        "port " + std::to_string(port()) + "\nbind 127.0.0.1\ndir " + folder() + "\n";
     for (std::size_t i = 0; i + 1 < settings_.size(); i += 2)
         lines += settings_[i].substr(2) + " " + settings_[i + 1] + "\n";
     folder_.write("sentinel.conf", lines);
@@ -87,17 +77,17 @@ void RedisServer::write_sentinel_settings() const {
 std::vector<std::string> RedisServer::command_line() const {
     if (kind_ == Kind::sentinel)
         return {"redis-server", folder_.path("sentinel.conf"), "--sentinel"};
-    const std::string port = std::to_string(port_);
+    const std::string number = std::to_string(port());
     std::vector<std::string> words = {"redis-server", "--bind",        "127.0.0.1", "--dir",
                                       folder(),       "--save",        "",          "--appendonly",
                                       "yes",          "--appendfsync", "always"};
     if (kind_ == Kind::tls)
         words.insert(words.end(),
-                     {"--port", "0", "--tls-port", port, "--tls-auth-clients", "no",
+                     {"--port", "0", "--tls-port", number, "--tls-auth-clients", "no",
                       "--tls-cert-file", folder() + "/redis.pem", "--tls-key-file",
                       folder() + "/redis.key", "--tls-ca-cert-file", folder() + "/redis.pem"});
     else
-        words.insert(words.end(), {"--port", port});
+        words.insert(words.end(), {"--port", number});
     words.insert(words.end(), settings_.begin(), settings_.end());
     return words;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/redis/redis_target.h"
+#include "tests/support/claimed_port.h"
 #include "tests/support/temporary_folder.h"
 
 namespace pulsegate {
@@ -29,7 +30,7 @@ public:
     RedisServer(const RedisServer&) = delete;
     RedisServer& operator=(const RedisServer&) = delete;
 
-    std::uint16_t port() const { return port_; }
+    std::uint16_t port() const { return port_.number(); }
     RedisTarget target() const;
     std::string folder() const { return folder_.path("data"); }
 
@@ -48,7 +49,7 @@ private:
     TemporaryFolder folder_;
     std::vector<std::string> settings_;
     Kind kind_;
-    std::uint16_t port_;
+    ClaimedPort port_;
     pid_t process_ = 0;
     std::thread log_;  ///< reads what it says, or it would stand still
 };
