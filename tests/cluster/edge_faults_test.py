@@ -18,10 +18,11 @@ SHORT = 3  # seconds of keepalive; its client is offline after one and a half ti
 LIMIT = 4.5
 
 
-def observed(gateway, name):
-    """A client that hears of the presence of that user, and has heard that it is online."""
+def observed(gateway, name, *topics):
+    """A client that hears of the presence of that user, and has heard that it is online. It may hear that twice. It has
+    subscribed to these topics, too."""
     watcher = gateway.connect("watcher of " + name)
-    watcher.subscribe(f"presence/{name}")
+    watcher.subscribe(f"presence/{name}", *topics)
     assert json.loads(watcher.receive_publish()[1])["state"] == "online"
     return watcher
 
@@ -37,16 +38,18 @@ class LostEdgeTest(EdgeCase):
     def test_a_client_of_a_killed_edge_is_offline_after_its_limit(self):
         home, edge = self.nodes()
         edge.connect("ann", keepalive=SHORT, will=("will", "gone"))
-        watcher = observed(home, "ann")
-        watcher.subscribe("will")
+        watcher = observed(home, "ann", "will")
         killed = time.monotonic()
         edge.kill()
-        said = [watcher.receive_publish() for _ in range(2)]
+        said = {}
+        while set(said) != {"will", "offline"}:
+            topic, body = watcher.receive_publish()
+            said[topic if topic == "will" else json.loads(body)["state"]] = body
+            said.pop("online", None)
         self.assertGreater(time.monotonic() - killed, LIMIT - 0.1)
         self.assertLess(time.monotonic() - killed, LIMIT + 20)
-        self.assertIn(("will", b"gone"), said)
-        event, = [json.loads(body) for topic, body in said if topic != "will"]
-        self.assertEqual((event["state"], event["cause"]), ("offline", "node_lost"))
+        self.assertEqual(said["will"], b"gone")
+        self.assertEqual(json.loads(said["offline"])["cause"], "node_lost")
         self.assertEqual(last_cause(home, "ann"), "node_lost")
         self.assertEqual(home.metric("pulsegate_connections"), 1)
 
@@ -146,7 +149,7 @@ class SilenceTest(EdgeCase):
         while not select.select([silent.socket], [], [], 0.1)[0]:
             ann.ping()
         self.assertGreater(time.monotonic() - began, LIMIT - 0.1)
-        self.assertLess(time.monotonic() - began, LIMIT + 5)
+        self.assertLess(time.monotonic() - began, LIMIT + 20)
         wait_until(lambda: state(home, "silent") == "offline")
         self.assertEqual(last_cause(home, "silent"), "timeout")
         self.assertEqual(state(home, "ann"), "online")
