@@ -59,11 +59,11 @@ struct ClusterView {
     Counters counters{};
 };
 
-/// Is there another node that takes over when this one stops in order?
+/// Is there another node that takes over when this one stops in order? A node that is silent may
+/// be slow. If it is dead, users appear online until a node starts.
 inline bool has_successor(const ClusterView& view) {
-    constexpr std::chrono::seconds latest_beat{3};
     return std::ranges::any_of(view.nodes, [&](const ClusterView::Node& node) {
-        return node.incarnation != view.self && !node.is_condemned && node.beat_age < latest_beat;
+        return node.incarnation != view.self && !node.is_condemned;
     });
 }
 

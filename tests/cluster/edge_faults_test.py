@@ -122,6 +122,21 @@ class LostEdgeTest(EdgeCase):
             self.assertEqual(json.loads(watcher.receive_publish()[1])["state"], "online")
             back.ping()
 
+    def test_a_home_that_stops_hands_over_to_an_edge_that_stands_still(self):
+        home, edge = self.nodes(lease=20)
+        home.connect("ann", keepalive=60)
+        watcher = observed(home, "ann")
+        version = home.get_json("/api/v1/users/ann")[1]["version"]
+        edge.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(edge.process.send_signal, signal.SIGCONT)
+        wait_until(lambda: max(each["beat_age_ms"] for each in home.get_json("/api/v1/cluster")[1]["nodes"]) > 3500)
+        home.stop()
+        self.assertNotIn(b'"offline"', b"".join(body for _, body in watcher.receive_until_closed()))
+        edge.process.send_signal(signal.SIGCONT)
+        edge.await_ready()
+        user = edge.get_json("/api/v1/users/ann")[1]
+        self.assertEqual((user["state"], user["version"]), ("online", version))
+
     def test_a_home_that_stands_still_for_some_seconds_is_not_noticed(self):
         home, edge = self.nodes(lease=20)
         ann = edge.connect("ann", keepalive=SHORT)
