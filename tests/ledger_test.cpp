@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/store/sqlite_ledger.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/test_store.h"
@@ -317,17 +319,35 @@ TEST_CASE("an owner whose name another one has ends it") {
     CHECK(store.found().waits(2, 6));
 }
 
-TEST_CASE("a ledger ends at once though the disk fails, and refuses what it could not commit") {
+TEST_CASE("a ledger ends soon though the disk fails, and refuses what it could not commit") {
     const QuietLog quiet;
-    Store store;
+    Store store({.stop_patience = 5ms});
     commit(*store, {session(1)});
     store.disk().break_down(SQLITE_IOERR_FSYNC);
     auto told = submit(*store, {put(5, {1})});
+    const WallMillis ended = wall_now();
     store.stop();
     CHECK(told.get() == Outcome::refused);
     store.disk().mend();
     store.start();
     CHECK(commit(*store, {put(6, {1})}) == Outcome::committed);
+    // Users are stored lazily: versions that were told before the stop are below the next floor.
+    CHECK(store.began().version_floor >= static_cast<std::uint64_t>(ended));
+}
+
+TEST_CASE("a stop waits for a disk that fails for a moment") {
+    const QuietLog quiet;
+    Store store({.stop_patience = 60s});
+    commit(*store, {session(1)});
+    store.disk().break_down(SQLITE_IOERR_FSYNC);
+    auto told = submit(*store, {put(5, {1})});
+    std::thread mending([&] {
+        CHECK(told.wait_for(20ms) == std::future_status::timeout);
+        store.disk().mend();
+    });
+    store.stop();
+    mending.join();
+    CHECK(told.get() == Outcome::committed);
 }
 
 TEST_CASE("after three failed syncs the log is written anew before anybody is told") {

@@ -300,7 +300,7 @@ void SqliteLedger::note_failure() {
     database_.clear_error();
 }
 
-/// Returns false if the ledger ends.
+/// Returns false if the ledger ends, and has no more time for another attempt.
 bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) {
     const auto end = Clock::now() + time;
     do {
@@ -308,8 +308,16 @@ bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) 
             begin_refusing();
             refuse_all();
         }
-        if (!queue_.sleep(std::min(time, look_around))) return false;
+        if (!queue_.sleep(std::min(time, look_around))) return pause_at_stop();
     } while (Clock::now() < end);
+    return true;
+}
+
+/// Redis may need a moment, and what is refused now can't be submitted again.
+bool SqliteLedger::pause_at_stop() {
+    if (!stop_patience_ends_) stop_patience_ends_ = Clock::now() + options_.stop_patience;
+    if (refusing_ || Clock::now() >= *stop_patience_ends_) return false;
+    std::this_thread::sleep_for(options_.first_pause);
     return true;
 }
 
@@ -410,7 +418,8 @@ void SqliteLedger::checkpoint(int mode) {
 bool SqliteLedger::close_in_order() {
     std::string why = has_failed_ ? trouble() : files_.look().moved;
     if (why.empty()) {
-        database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
+        // If others were told what is not stored, the next start must know it.
+        if (!has_refused_) database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         if (mirror_) mirror_->write();
         if (!database_.ok()) why = database_.error_text();

@@ -44,6 +44,8 @@ public:
         /// The first pause between two attempts. Each pause is twice as long as the one before, up
         /// to 5 s.
         std::chrono::milliseconds first_pause{100};
+        /// How long a stop goes on trying if the disk fails just then.
+        std::chrono::milliseconds stop_patience{2'000};
         /// The WAL is copied into the database when it is larger than this.
         std::size_t wal_bytes = 4 * 1024 * 1024;
         std::size_t cache_bytes = 64 * 1024 * 1024;  ///< cache of pages, after the load
@@ -136,6 +138,7 @@ private:
     void make_room();
     void note_failure();
     bool pause(Clock::duration time, Clock::time_point patience_ends);
+    bool pause_at_stop();
     void begin_refusing();
     void note_trouble(const std::string& why);
     void give_up(const std::string& why);
@@ -171,6 +174,7 @@ private:
                                                       ///< by source
     unsigned sync_failures_ = 0;                      ///< since the last successful commit
     bool unsynced_ = false;  ///< Fsync::each_second: there were commits since the last sync
+    std::optional<Clock::time_point> stop_patience_ends_{};
     Clock::time_point next_sync_{};
     Clock::time_point next_checkpoint_{};
     Clock::time_point next_look_{};  ///< when to look at the mirror next
