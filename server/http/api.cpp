@@ -21,23 +21,11 @@ ApiReply method_refused(const Route& route) {
     return refusal;
 }
 
-/// If a body were ignored, a request could affect more than its sender meant, as with parameters.
-/// Many HTTP clients send {} with each POST; it is allowed because it is empty.
-void check_body(const Route::Method& method, const ApiRequest& request) {
-    if (!method.takes_body && !request.body.empty() && request.body != "{}")
-        throw BadRequest(ApiError::unexpected_body,
-                         "this request takes no body: use the path and parameters");
-}
-
 boost::asio::awaitable<ApiReply> call(const Route::Method& method, const ApiContext& context,
                                       const ApiRequest& request) {
     std::optional<BadRequest> mistake;
     try {
-        ApiRequest parsed = request;
-        if (method.parameters != any_parameters) {
-            parsed.query = Query(request.encoded_query, method.parameters);
-            check_body(method, request);
-        }
+        const ApiRequest parsed = method.parsed(request);
         co_return co_await method.answer(context, parsed);
     } catch (const BadRequest& wrong) {
         mistake.emplace(wrong);

@@ -23,6 +23,7 @@
 #include "server/http/operation/status.h"
 #include "server/http/operation/upgrade.h"
 #include "server/http/operation/wheel.h"
+#include "server/http/serving/bad_request.h"
 #include "server/http/serving/path_pattern.h"
 #include "server/http/users/bans.h"
 #include "server/http/users/clients.h"
@@ -185,6 +186,18 @@ const Route::Method* Route::method(verb asked) const {
         if (method.answer && method.verb == (asked == verb::head ? verb::get : asked))
             return &method;
     return nullptr;
+}
+
+/// If a body were ignored, a request could affect more than its sender meant, as with parameters.
+/// Many HTTP clients send {} with each POST; it is allowed because it is empty.
+ApiRequest Route::Method::parsed(const ApiRequest& request) const {
+    ApiRequest parsed = request;
+    if (parameters == any_parameters) return parsed;
+    parsed.query = Query(request.encoded_query, parameters);
+    if (!takes_body && !request.body.empty() && request.body != "{}")
+        throw BadRequest(ApiError::unexpected_body,
+                         "this request takes no body: use the path and parameters");
+    return parsed;
 }
 
 std::string Route::allowed() const {

@@ -27,6 +27,9 @@ struct Route {
         std::optional<AdminRole> role{};  ///< default: read for GET, operate for all others
         bool takes_body = false;
 
+        /// The request with its parameters. Throws BadRequest if this method does not take them, or
+        /// takes no body.
+        ApiRequest parsed(const ApiRequest& request) const;
         AdminRole role_needed() const {
             const bool is_read = verb == boost::beast::http::verb::get;
             return role.value_or(is_read ? AdminRole::read : AdminRole::operate);
