@@ -66,8 +66,10 @@ void EdgeServer::look() {
 
 StandbyState EdgeServer::state() const {
     return {.is_edge = true,
-            .is_linked = server_.links().is_linked() && !server_.is_draining(),
-            .connections = server_.admission().open()};
+            .is_linked =
+                server_.links().is_linked() && server_.drain().phase() == DrainState::Phase::none,
+            .connections = server_.admission().open(),
+            .drain = &server_.drain()};
 }
 
 bool EdgeServer::begin_drain(const DrainTerms& terms) {

@@ -126,13 +126,13 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
 /// Returns false if the process must end. Before that the clients of an edge leave, unless a second
 /// signal arrives.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
-    Standby standby(
-        cluster, settings.in_force().config(),
-        [&watch](auto told) { watch.ask_reload(std::move(told)); },
-        [&cluster](const Config& config) -> std::unique_ptr<StandbyService> {
-            if (!config.cluster.edge) return nullptr;
-            return std::make_unique<EdgeServer>(config, cluster);
-        });
+    Standby standby(cluster, settings.in_force().config(),
+                    {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
+                     .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); }},
+                    [&cluster](const Config& config) -> std::unique_ptr<StandbyService> {
+                        if (!config.cluster.edge) return nullptr;
+                        return std::make_unique<EdgeServer>(config, cluster);
+                    });
     const auto reload_here = [&] {
         return reload_settings(settings,
                                [&](const Config& config) { return standby.reload(config); });

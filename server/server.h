@@ -79,7 +79,7 @@ public:
     /// From now on it tells load balancers that it is not ready.
     void announce_drain(const DrainTerms& terms);
     /// Any thread may call it.
-    bool is_draining() const { return drain_.phase() != DrainState::Phase::none; }
+    const DrainState& drain() const { return drain_; }
     /// Refuses logins, and asks all clients to leave within that time. Their users still appear
     /// online, and are online at the next start.
     void begin_drain(Millis over);

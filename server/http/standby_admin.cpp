@@ -13,8 +13,10 @@
 #include "server/http/guard.h"
 #include "server/http/metrics/families.h"
 #include "server/http/operation/cluster.h"
+#include "server/http/operation/drain.h"
 #include "server/http/operation/reload.h"
 #include "server/http/routes.h"
+#include "server/http/serving/bad_request.h"
 #include "server/http/serving/http_server.h"
 #include "server/http/serving/web_files.h"
 
@@ -61,8 +63,14 @@ AdminRole role_needed(const ApiRequest& request) {
     return is_change(request) ? AdminRole::operate : AdminRole::read;
 }
 
-bool is_reload(const ApiRequest& request) {
-    return request.path == "/api/v1/reload" && request.method == verb::post;
+/// Nothing if the method takes such a request.
+std::optional<ApiReply> mistake(const Route::Method& method, const ApiRequest& request) {
+    try {
+        method.parsed(request);
+        return std::nullopt;
+    } catch (const BadRequest& wrong) {
+        return api_refusal(wrong.error, wrong.sentence);
+    }
 }
 
 ApiReply metrics_reply(const ClusterView& view, const StandbyState& state) {
@@ -83,10 +91,10 @@ ApiReply metrics_reply(const ClusterView& view, const StandbyState& state) {
 
 struct StandbyAdmin::Impl {
     Impl(Membership& node, std::function<StandbyState()> at_present, AdminTokens tokens,
-         AskReload asked)
+         AdminHost process)
         : cluster(node),
           state(std::move(at_present)),
-          ask_reload(std::move(asked)),
+          host(std::move(process)),
           guard(std::move(tokens)),
           server({.most_body_bytes = [this](auto& request) { return most_body_bytes(request); },
                   .refusal = [this](auto& request) { return refusal(request); },
@@ -118,19 +126,33 @@ struct StandbyAdmin::Impl {
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
-        if (is_reload(request)) co_return co_await reload(request);
         if (is_for_home(request))
             co_return co_await forwarding.answer(request, std::string(guard.name_shown(request)));
-        co_return shown(request);
+        const Route::Method* const method = find_route(request.path).method(request.method);
+        const bool reloads = request.path == "/api/v1/reload";
+        if (!method || (!reloads && request.path != "/api/v1/drain")) co_return shown(request);
+        if (auto wrong = mistake(*method, request)) co_return *std::move(wrong);
+        if (reloads) co_return co_await reload(request);
+        co_return drain(request);
     }
 
     boost::asio::awaitable<ApiReply> reload(const ApiRequest& request) {
         const std::string token(guard.name_shown(request));  // the tokens may change meanwhile
         ApiRequest audited = request;
         audited.token = token;
-        ApiReply reply = co_await reload_by(server.io(), ask_reload);
+        ApiReply reply = co_await reload_by(server.io(), host.reload);
         audit(audited, reply.status);
         co_return reply;
+    }
+
+    ApiReply drain(const ApiRequest& request) const {
+        static const DrainState without_clients;
+        const StandbyState now = state();
+        const DrainState& drain = now.drain ? *now.drain : without_clients;
+        if (request.method != verb::post) return drain_reply(drain, now.connections);
+        ApiReply reply = begin_drain_by(drain, host, request);
+        audit(with_token(request), reply.status);
+        return reply;
     }
 
     ApiReply shown(const ApiRequest& request) const {
@@ -149,16 +171,16 @@ struct StandbyAdmin::Impl {
 
     const Membership& cluster;
     const std::function<StandbyState()> state;
-    const AskReload ask_reload;
+    const AdminHost host;
     ApiGuard guard;
     HttpServer server;
     const Forwarding forwarding;
 };
 
 StandbyAdmin::StandbyAdmin(Membership& cluster, std::function<StandbyState()> state,
-                           AdminTokens tokens, AskReload reload)
-    : impl_(std::make_unique<Impl>(cluster, std::move(state), std::move(tokens),
-                                   std::move(reload))) {}
+                           AdminTokens tokens, AdminHost host)
+    : impl_(std::make_unique<Impl>(cluster, std::move(state), std::move(tokens), std::move(host))) {
+}
 
 StandbyAdmin::~StandbyAdmin() { stop(); }
 

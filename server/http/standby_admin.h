@@ -20,21 +20,23 @@ struct StandbyState {
     bool is_edge = false;
     bool is_linked = false;  ///< to the node that owns the data: clients can log in
     std::size_t connections = 0;
+    const DrainState* drain = nullptr;  ///< null: it serves no clients
 };
 
 /// The HTTP API of a standby node. It answers what is about this node itself: /healthz, /readyz
-/// (ready if it serves clients as an edge), /metrics, /api/v1/cluster and /api/v1/reload. The node
-/// that owns the data answers all other requests to /api/v1. The page at / is the dashboard, or
-/// says that the node stands by. It owns its listeners and a thread of its own.
+/// (ready if it serves clients as an edge), /metrics, /api/v1/cluster, /api/v1/drain and
+/// /api/v1/reload. The node that owns the data answers all other requests to /api/v1. The page at /
+/// is the dashboard, or says that the node stands by. It owns its listeners and a thread of its
+/// own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
 
     /// `cluster` must outlive it. If there are tokens, requests must carry one, except for the page
-    /// and the probes.
-    /// `state` is called on the API's thread.
+    /// and the probes. `state` is called on the API's thread. Of `host`, it uses `drain` and
+    /// `reload`.
     StandbyAdmin(Membership& cluster, std::function<StandbyState()> state, AdminTokens tokens,
-                 AskReload reload);
+                 AdminHost host);
     ~StandbyAdmin();
 
     // Call these before `start`. They throw boost::system::system_error.

@@ -60,8 +60,7 @@ void Standby::listen() {
     serve();
     const auto state = [this] { return service_ ? service_->state() : StandbyState{}; };
     admin_.emplace(cluster_, state,
-                   read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file),
-                   ask_reload_);
+                   read_admin_tokens(config_.admin_token_file, config_.admin_tokens_file), host_);
     if (admin_has_tls(config_)) admin_->use(admin_tls_sessions(config_));
     for (const ListenUrl& url : config_.listen) {
         if (url.for_clients()) continue;

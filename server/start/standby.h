@@ -26,11 +26,10 @@ public:
     using MakeService = std::function<std::unique_ptr<StandbyService>(const Config& config)>;
 
     /// `cluster` must outlive it.
-    Standby(Membership& cluster, const Config& config, AskReload ask_reload,
-            MakeService make_service)
+    Standby(Membership& cluster, const Config& config, AdminHost host, MakeService make_service)
         : cluster_(cluster),
           config_(config),
-          ask_reload_(std::move(ask_reload)),
+          host_(std::move(host)),
           make_service_(std::move(make_service)) {}
 
     /// Returns false when `give_up`, which it calls several times a second, returns true. Throws
@@ -58,7 +57,7 @@ private:
 
     Membership& cluster_;
     Config config_;
-    const AskReload ask_reload_;
+    const AdminHost host_;
     const MakeService make_service_;
     std::unique_ptr<StandbyService> service_{};  // outlives the API, which asks it
     std::optional<StandbyAdmin> admin_{};

@@ -11,7 +11,7 @@ from pathlib import Path
 from certificates import Certificates
 from cluster_test import ask
 from edge_nodes import EdgeCase
-from gateway import Client
+from gateway import DISCONNECT, Client, wait_until
 from token_test import make_token
 
 
@@ -111,6 +111,24 @@ class EdgeApiTest(EdgeCase):
             client.connect(str(path))
             client.sendall(b"GET /api/v1/users HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertEqual(client.recv(1000).split()[1], b"200", local.log)
+
+    def test_a_node_that_stands_by_is_drained(self):
+        home, edge = self.nodes()
+        for target, body in (("/api/v1/drain?over=5", None), ("/api/v1/drain", {"over": -1}), ("/api/v1/reload", {"over": 1}),
+                             ("/api/v1/drain", b"{")):
+            self.assertEqual(edge.ask("POST", target, body)[0], 400, target)
+        ann = edge.connect("ann", version=5)
+        self.assertEqual(edge.ask("GET", "/api/v1/drain"), (200, {"phase": "none", "clients": 1}))
+        self.assertEqual(edge.ask("POST", "/api/v1/drain", {"over": 60}), (202, {"notice": 0, "over": 60}))
+        wait_until(lambda: edge.ask("GET", "/api/v1/drain")[1]["phase"] == "leaving", what="the drain")
+        self.assertEqual(ask(edge.http_port, "/readyz")[0], 503)
+        self.assertEqual(edge.ask("POST", "/api/v1/drain")[0], 409)
+        self.assertEqual([(first, body[0]) for first, body in ann.receive_until_closed()], [(DISCONNECT[0], 0x8B)])
+        self.assertEqual(edge.process.wait(60), 0)
+        self.assertEqual(home.ask("GET", "/api/v1/users/ann")[1]["state"], "online")
+        third = self.edge(name="third")
+        self.assertEqual(third.ask("POST", "/api/v1/drain", {"over": 60})[0], 202)
+        self.assertEqual(third.process.wait(60), 0)  # it has no clients to wait for
 
     def test_what_is_of_a_node_is_not_asked_elsewhere(self):
         home, edge = self.nodes()

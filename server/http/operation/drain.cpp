@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "server/auth/json_claims.h"
-#include "server/http/questions/admin_host.h"
 #include "server/http/questions/shard_questions.h"
 
 namespace pulsegate {
@@ -53,30 +52,37 @@ std::string_view drain_name(Phase phase) {
     return "unknown";
 }
 
+ApiReply drain_reply(const DrainState& drain, std::size_t clients) {
+    json::object state{{"phase", drain_name(drain.phase())}};
+    if (const WallMillis until = drain.until(); until != 0) state["until"] = rfc3339(until);
+    state["clients"] = clients;
+    return api_reply(state);
+}
+
+ApiReply begin_drain_by(const DrainState& drain, const AdminHost& host, const ApiRequest& request) {
+    const auto terms = parse_terms(request.body, drain.usual());
+    if (!terms)
+        return api_refusal(ApiError::bad_member,
+                           "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");
+    if (!host.drain || drain.phase() != Phase::none)
+        return api_refusal(ApiError::drain_under_way, "a drain is already under way");
+    host.drain(*terms);
+    auto reply = api_reply({{"notice", static_cast<double>(terms->notice) / 1000},
+                            {"over", static_cast<double>(terms->over) / 1000}});
+    reply.status = boost::beast::http::status::accepted;
+    return reply;
+}
+
 boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequest&) {
-    const Phase phase = api.drain.phase();
-    json::object state{{"phase", drain_name(phase)}};
-    if (const WallMillis until = api.drain.until(); until != 0) state["until"] = rfc3339(until);
     const auto connected =
         co_await api.shards.ask_all([](ShardAdmin& shard) { return shard.status().connected; });
     std::size_t clients = 0;
     for (const auto& each : connected) clients += each.value_or(0);
-    state["clients"] = clients;
-    co_return api_reply(state);
+    co_return drain_reply(api.drain, clients);
 }
 
 boost::asio::awaitable<ApiReply> begin_drain(const ApiContext& api, const ApiRequest& request) {
-    const auto terms = parse_terms(request.body, api.drain.usual());
-    if (!terms)
-        co_return api_refusal(ApiError::bad_member,
-                              "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");
-    if (!api.host.drain || api.drain.phase() != Phase::none)
-        co_return api_refusal(ApiError::drain_under_way, "a drain is already under way");
-    api.host.drain(*terms);
-    auto reply = api_reply({{"notice", static_cast<double>(terms->notice) / 1000},
-                            {"over", static_cast<double>(terms->over) / 1000}});
-    reply.status = boost::beast::http::status::accepted;
-    co_return reply;
+    co_return begin_drain_by(api.drain, api.host, request);
 }
 
 }  // namespace pulsegate
