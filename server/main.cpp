@@ -169,7 +169,7 @@ void close_old_connections() {
 }
 
 /// Stops a shard as soon as another node may serve its users; the process then starts again.
-std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
+std::function<void()> guard_shards(const Membership* cluster, Watch& watch) {
     if (!cluster) return {};
     return [cluster, &watch] {
         if (cluster->may_serve()) return;
@@ -179,7 +179,7 @@ std::function<void()> guard_rounds(const Membership* cluster, Watch& watch) {
 }
 
 /// A second signal ends it. It does not ask the shards how many clients they have, because
-/// `guard_rounds` may have stopped them.
+/// `guard_shards` may have stopped them.
 void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watch& watch) {
     constexpr Millis step = 100;
     server.announce_drain(terms);
@@ -270,7 +270,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                      },
                  .upgrades = &upgrades},
          .cluster = cluster.get(),
-         .before_each_round = guard_rounds(cluster.get(), watch),
+         .guard = guard_shards(cluster.get(), watch),
          .inheritance = predecessor ? predecessor->await_inheritance() : Inheritance{}});
     serving = &server;
     say_data(config);

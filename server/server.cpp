@@ -141,7 +141,7 @@ Server::Server(const Config& config, ServerHost host) try
         shard->use(tls_);
         shard->use(authenticator_.rules());
         shard->use(authenticator_.password_lines());
-        shard->before_each_round(host.before_each_round);
+        shard->guard_by(host.guard);
     }
     restore(host.inheritance);
     for (const ListenUrl& url : config_.listen) listen(url);

@@ -42,8 +42,8 @@ struct ServerHost {
     Membership* cluster = nullptr;  ///< owns the cluster's data; null: this node is alone
     /// The sessions of the clients are on another node, to which `links` must lead.
     bool is_edge = false;
-    /// Called on each shard's thread at the beginning of each round.
-    std::function<void()> before_each_round{};
+    /// Called on each shard's thread; see `Rounds::guard_by`.
+    std::function<void()> guard{};
     Inheritance inheritance{};
 };
 

@@ -1,7 +1,9 @@
 #include "server/server.h"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
@@ -90,4 +92,35 @@ TEST_CASE("if a task fails on a shard's thread, its caller learns why, and the s
         CHECK_THROWS_WITH(shard->call([](Shard&) { throw std::runtime_error("why"); }).get(),
                           "why");
     Conversation(gateway).login("p");
+}
+
+TEST_CASE("what a shard concludes after another node has taken over does not leave it") {
+    Gateway gateway([](Config& config) { config.shards = 1; });
+    Conversation c(gateway);
+    c.login("p").send("82 r k1 s'presence/p' 00").expect("90 03 k1 00");
+    CHECK(has(c.packet(), R"("online")"));
+    std::atomic<bool> is_stale = false;
+    std::atomic<bool> is_asked = false;
+    Shard& shard = *gateway.shards().front();
+    shard
+        .call([&](Shard& each) {
+            each.guard_by([&] {
+                is_asked = is_stale.load();
+                is_asked.notify_one();
+                is_stale.wait(true);
+            });
+        })
+        .get();
+    auto round = shard.call([&](Shard& each) {
+        is_stale = true;  // the process stands still just now, and goes on later
+        each.announce_shutdown(false);
+    });
+    is_asked.wait(false);
+    char sent = 0;
+    CHECK(::recv(c.socket(), &sent, 1, MSG_PEEK | MSG_DONTWAIT) == -1);
+    is_stale = false;
+    is_stale.notify_one();
+    round.get();
+    CHECK(has(c.packet(), R"("offline")"));
+    shard.call([](Shard& each) { each.guard_by({}); }).get();
 }

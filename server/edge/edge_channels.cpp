@@ -179,6 +179,7 @@ void EdgeChannels::put(const ChannelName& channel, EdgeFrameKind kind, std::stri
 
 void EdgeChannels::flush() {
     is_flush_due_ = false;
+    rounds_.guard();
     for (auto& [link, output] : outputs_) {
         if (output.frames.empty()) continue;
         output.waiting = exchange_->send(link, output.frames);

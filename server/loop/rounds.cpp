@@ -40,7 +40,7 @@ void Rounds::later(Task task) {
 
 void Rounds::begin() {
     thread_.assert_here();
-    if (before_) before_();
+    guard();
     under_way_ = true;
     ++round_;
     began_ = monotonic_now();

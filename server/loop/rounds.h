@@ -35,8 +35,15 @@ public:
     Rounds(const Rounds&) = delete;
     Rounds& operator=(const Rounds&) = delete;
 
-    /// Calls `task` at the beginning of each round. To stop this thread, it may never return.
-    void before_each(Task task) { before_ = std::move(task); }
+    /// Calls `task` at the beginning of each round, and in `guard`. To stop this thread, it may
+    /// never return.
+    void guard_by(Task task) { guard_ = std::move(task); }
+
+    /// Call it before anything leaves the shard. If the process stood still in the middle of a
+    /// round, others must not learn what the shard has concluded from that.
+    void guard() const {
+        if (guard_) guard_();
+    }
 
     /// Runs `task` at the end of this round, after earlier ones. A task that the end of a round
     /// adds is run at the end of the next one.
@@ -91,7 +98,7 @@ private:
 
     boost::asio::io_context& context_;
     const Task take_mail_;
-    Task before_;
+    Task guard_;
     Poller poller_;
     Clients clients_;  ///< the poller's set
     std::uint64_t round_ = 0;

@@ -74,8 +74,8 @@ public:
     /// The sessions of its clients are on another node. `exchange` must outlive the shard.
     void serve_as_edge(LinkExchange& exchange) { forwarded_.use(&exchange); }
 
-    /// Called on the shard's thread at the beginning of each round; see `Rounds::before_each`.
-    void before_each_round(Rounds::Task task) { rounds_.before_each(std::move(task)); }
+    /// `task` is called on the shard's thread; see `Rounds::guard_by`.
+    void guard_by(Rounds::Task task) { rounds_.guard_by(std::move(task)); }
 
     /// Serves until `stop`.
     void run();

@@ -80,6 +80,7 @@ void Connection::notify_when_drained() {
 
 void Connection::flush() {
     if (context_.rest == Rest::all) return;
+    if (backlog() > 0) context_.rounds.guard();
     while (backlog() > 0) {
         const auto taken = send_now(socket_.get(), extras_.get(), *out_, sent_);
         if (taken < 0 && errno == EINTR) continue;
