@@ -36,5 +36,7 @@ const char* program_version() { return "@version@"; }
 file(CONFIGURE OUTPUT ${PACKAGE} CONTENT [[set(CPACK_DEBIAN_PACKAGE_VERSION "@package@")
 # The instructions name the package as pulsegate_*.deb, so there must be only one.
 file(GLOB earlier "${CPACK_PACKAGE_DIRECTORY}/pulsegate_*.deb" "${CPACK_PACKAGE_DIRECTORY}/pulsegate-dbgsym_*.ddeb")
-file(REMOVE ${earlier})
+if(earlier)
+    file(REMOVE ${earlier})
+endif()
 ]] @ONLY)

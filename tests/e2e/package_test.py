@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import SANITIZED, Client, binary
+from gateway import REPOSITORY, SANITIZED, Client, binary
 from ports import free_port
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
@@ -60,6 +60,20 @@ def upgraded(package, folder):
         settings.write("\n# said by the newer package\n")
     run("dpkg-deb", "-Zgzip", "-z1", "-b", folder / "newer", folder / "newer.deb")
     return folder / "newer.deb"
+
+
+class PackageVersionTest(unittest.TestCase):
+    def test_a_package_replaces_the_one_before_if_there_is_one(self):
+        with tempfile.TemporaryDirectory(prefix="pulsegate-package-") as folder:
+            version, packages = Path(folder) / "version.cmake", Path(folder) / "packages"
+            packages.mkdir()
+            run("cmake", "-D", "RELEASE=1.2", "-D", f"SOURCE={folder}", "-D", f"OUTPUT={folder}/version.cpp", "-D",
+                f"PACKAGE={version}", "-P", REPOSITORY / ".ci" / "version.cmake")
+            for earlier in ((), ("pulsegate_1.1_amd64.deb", "pulsegate-dbgsym_1.1_amd64.ddeb")):
+                for name in (*earlier, "other.deb"):
+                    (packages / name).touch()
+                run("cmake", "-D", f"CPACK_PACKAGE_DIRECTORY={packages}", "-P", version)
+                self.assertEqual([each.name for each in packages.iterdir()], ["other.deb"])
 
 
 @unittest.skipUnless(os.environ.get("PULSEGATE_LONG"), "takes minutes: ./tests/run --long")
