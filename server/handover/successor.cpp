@@ -1,23 +1,32 @@
 #include "server/handover/successor.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+extern "C" {  // glibc 2.36 does not say so itself
+#include <sys/pidfd.h>
+}
+
 namespace pulsegate {
 
 namespace {
 
-/// The child's descriptor; it has no others except the standard ones.
+/// The descriptor of the new process; it has no others except the standard ones.
 constexpr int channel_descriptor = STDERR_FILENO + 1;
+constexpr int report_descriptor = channel_descriptor + 1;  ///< until it runs the program
 
 /// Variables of systemd for this process alone: the sockets that it passes, and the process that it
 /// watches.
@@ -27,36 +36,70 @@ bool is_for_this_process(std::string_view variable) {
     return std::ranges::any_of(names, [&](auto name) { return variable.starts_with(name); });
 }
 
-class SpawnActions {
-public:
-    SpawnActions() { ::posix_spawn_file_actions_init(&actions_); }
-    ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
-    SpawnActions(const SpawnActions&) = delete;
-    SpawnActions& operator=(const SpawnActions&) = delete;
+/// What the children below tell the process that they come from: the number of a new process, or
+/// the error with a minus sign.
+void report_number(int to, int number) {
+    [[maybe_unused]] const ssize_t sent = ::write(to, &number, sizeof number);
+}
 
-    posix_spawn_file_actions_t* get() { return &actions_; }
+/// Makes this child the other program. As the process had other threads, it may only do what a
+/// signal handler may do.
+[[noreturn]] void become(const char* program, char** arguments, char** environment, int channel,
+                         int told) {
+    // Other numbers first: one of both may have the other one's new number.
+    const int high_channel = ::fcntl(channel, F_DUPFD, report_descriptor + 1);
+    const int high_told = ::fcntl(told, F_DUPFD, report_descriptor + 1);
+    ::dup2(high_channel, channel_descriptor);
+    ::dup3(high_told, report_descriptor, O_CLOEXEC);
+    ::close_range(report_descriptor + 1, ~0u, 0);
+    ::execve(program, arguments, environment);
+    report_number(report_descriptor, -errno);
+    ::_exit(EXIT_FAILURE);
+}
 
-private:
-    posix_spawn_file_actions_t actions_{};
-};
+/// The numbers that were reported until all who could report have ended or become a program.
+std::vector<int> all_reports(int from) {
+    std::vector<int> numbers;
+    int number = 0;
+    for (;;) {
+        const ssize_t got = ::read(from, &number, sizeof number);
+        if (got == sizeof number)
+            numbers.push_back(number);
+        else if (got >= 0 || errno != EINTR)
+            return numbers;
+    }
+}
 
-pid_t spawn(const std::string& program, char** arguments, int channel) {
-    SpawnActions actions;
-    // Another number first, because a descriptor that already has the right one would stay
-    // close-on-exec.
-    ::posix_spawn_file_actions_adddup2(actions.get(), channel, channel_descriptor + 1);
-    ::posix_spawn_file_actions_adddup2(actions.get(), channel_descriptor + 1, channel_descriptor);
-    ::posix_spawn_file_actions_addclosefrom_np(actions.get(), channel_descriptor + 1);
+/// Starts a program that is a child of the process manager, and not of this process: systemd waits
+/// for the end of its own children only, and kills others at once when a service is to stop
+/// (systemd 252, unit_kill_context). So the child between both ends at once.
+pid_t start_program(const std::string& program, char** arguments, int channel) {
     std::string own = fmt::format("{}={}", handover_variable, channel_descriptor);
     std::vector<char*> environment{own.data()};
     for (char** each = ::environ; *each; ++each)
         if (!is_for_this_process(*each)) environment.push_back(*each);
     environment.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        throw HandoverError(fmt::format("can't start {}: {}", program, std::strerror(errno)));
+    const UniqueFd reads(ends[0]);
+    UniqueFd tells(ends[1]);
+    const pid_t between = ::fork();
+    if (between == 0) {
+        const pid_t process = ::fork();
+        if (process == 0)
+            become(program.c_str(), arguments, environment.data(), channel, tells.get());
+        report_number(tells.get(), process > 0 ? process : -errno);
+        ::_exit(EXIT_SUCCESS);
+    }
+    int error = between < 0 ? errno : 0;
+    tells = UniqueFd();
     pid_t process = -1;
-    const int error = ::posix_spawn(&process, program.c_str(), actions.get(), nullptr, arguments,
-                                    environment.data());
-    if (error != 0)
-        throw HandoverError(fmt::format("can't start {}: {}", program, std::strerror(error)));
+    for (const int number : all_reports(reads.get())) (number > 0 ? process : error) = number;
+    if (between > 0) ::waitpid(between, nullptr, 0);
+    if (error != 0 || process < 0)
+        throw HandoverError(
+            fmt::format("can't start {}: {}", program, std::strerror(std::abs(error))));
     return process;
 }
 
@@ -64,17 +107,20 @@ pid_t spawn(const std::string& program, char** arguments, int channel) {
 
 Successor::Successor(const std::string& program, char** arguments) : channel_(UniqueFd()) {
     auto [ours, theirs] = HandoverChannel::make_pair();
-    process_ = spawn(program, arguments, theirs.get());
+    process_ = start_program(program, arguments, theirs.get());
+    handle_ = UniqueFd(::pidfd_open(process_, 0));
     channel_ = std::move(ours);
 }
 
 Successor::~Successor() { end(); }
 
 void Successor::end() {
-    const pid_t process = std::exchange(process_, -1);
-    if (process < 0) return;
-    ::kill(process, SIGKILL);
-    ::waitpid(process, nullptr, 0);
+    const UniqueFd process = std::move(handle_);
+    if (!process) return;
+    ::pidfd_send_signal(process.get(), SIGKILL, nullptr, 0);
+    pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
+    }
 }
 
 }  // namespace pulsegate

@@ -28,6 +28,7 @@ public:
 private:
     HandoverChannel channel_;
     pid_t process_ = -1;
+    UniqueFd handle_{};  ///< of the process, which is not a child of this one
 };
 
 /// An environment variable of the new process: the descriptor of its end of the channel.

@@ -38,11 +38,12 @@ def program_with_fault(folder, binary, **fault):
 def start(binary, report, fault):
     """This process becomes the gateway; a child of it is between the gateway and the old process."""
     ours, theirs = socket.socketpair()
-    old, new = os.getppid(), os.getpid()
+    new = os.getpid()
     if os.fork() == 0:
         theirs.close()
         with socket.socket(fileno=CHANNEL) as channel:
             channel.setblocking(True)
+            old, *_ = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))  # it has made the pair
             Relay(channel, ours, {"kill old": old, "kill new": new}, report, fault).run()
         os._exit(0)
     theirs.setblocking(False)

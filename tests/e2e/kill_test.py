@@ -1,6 +1,5 @@
 """`pulsegate-loadgen kill`: what a broker loses when it is killed, the gateway first of all."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -10,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import SANITIZED, binary, wait_until
+from gateway import SANITIZED, binary, lives, wait_until
 from ports import free_port, free_ports
 from redis_server import RedisServer
 
@@ -43,13 +42,6 @@ class KillRun:
         self.said = done.stdout + done.stderr
         results = json.loads(self.json.read_text() or "{}")
         return done.returncode, results, {each["kind"]: each for each in results.get("traffic", [])}
-
-
-def lives(pid):
-    stat = Path(f"/proc/{pid}/stat")
-    with contextlib.suppress(OSError):
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def usage(*arguments, environment=None):

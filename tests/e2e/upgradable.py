@@ -20,7 +20,7 @@ class UpgradableGateway(Gateway):
     """A gateway with two shards and a data folder, which may be replaced by another process."""
 
     def __init__(self, *arguments, settings="shards = 2\n", **options):
-        # The new process is a child of the old one: when that ends, it is ours.
+        # The new process is ours, because it has lost its parent.
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         super().__init__(*arguments, **options)
         self.data = Path(self.folder.name) / "data"

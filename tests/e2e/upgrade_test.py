@@ -172,6 +172,13 @@ class FailedUpgradeTest(unittest.TestCase):
                 client.publish("room/a", b"x", qos=1)
                 self.assertEqual({client.receive()[0] >> 4 for _ in range(2)}, {3, 4})
 
+    def test_the_new_process_is_a_child_of_the_service_manager(self):
+        """systemd waits for its own children only when a service is to stop."""
+        with gateway_for() as gateway:
+            told = Path(gateway.folder.name) / "parent"
+            gateway.fail_to_upgrade(self.script(gateway, f"echo $PPID >{told}"))
+            self.assertNotIn(int(told.read_text()), [gateway.pid, 0])
+
     def test_wrong_settings_are_named(self):
         with gateway_for() as gateway:
             gateway.settings.write_text("shards = 2\nidle-timeoot = 5\n")
