@@ -1,7 +1,8 @@
-"""The Debian package in a fresh Debian: installed, upgraded, removed and purged. Part of ./tests/run --long.
+"""The Debian package in a fresh Debian: installed, upgraded, run by systemd, removed and purged. Part of ./tests/run --long.
 
 DEBIAN_ROOT may name the folder of a Debian 12 with systemd and logrotate, which is copied; otherwise debootstrap makes one."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -9,11 +10,30 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import REPOSITORY, SANITIZED, Client, binary
+from gateway import DISCONNECT, REPOSITORY, SANITIZED, Client, binary, wait_until
 from ports import free_port
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 SETTINGS = "etc/pulsegate/pulsegate.conf"
+BOOT = """
+mount --make-rprivate /
+mount --bind "$0" "$0"
+cd "$0"
+mount -t proc proc proc
+mount -t sysfs sys sys
+mount -t cgroup2 cgroup sys/fs/cgroup
+for folder in run tmp dev; do mount -t tmpfs -o mode=1777 "$folder" "$folder"; done
+for device in null zero full random urandom tty; do
+    touch "dev/$device"
+    mount --bind "/dev/$device" "dev/$device"
+done
+mkdir -p before dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+pivot_root . before
+umount -l before
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=basic.target
+"""
 IN_ROOT = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
 
 
@@ -49,6 +69,51 @@ class DebianRoot:
     def install(self, package):
         run("cp", package, self.path / "tmp" / "pulsegate.deb")
         self.apt("install", "/tmp/pulsegate.deb")
+
+
+class BootedRoot:
+    """The same folder, with systemd as the first process. The network is the machine's."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def __enter__(self):
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        groups = next((where for _, where, kind, *_ in mounts if kind == "cgroup2"), None)
+        if not groups:
+            raise unittest.SkipTest("systemd needs control groups of version 2")
+        self.group = Path(groups) / f"pulsegate-test-{os.getpid()}"
+        self.group.mkdir()
+        self.process = subprocess.Popen(
+            ["sh", "-c", 'echo $$ >"$1/cgroup.procs" && exec unshare -m -p -f -u -i -C sh -ec "$2" "$3"', "-", self.group, BOOT,
+             self.root.path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        self.first = wait_until(lambda: children.read_text().split(), what="the first process")[0]
+        wait_until(lambda: "active" in self.say("systemctl", "is-active", "basic.target").split(), what="the boot")
+        return self
+
+    def __exit__(self, *_):
+        (self.group / "cgroup.kill").write_text("1")
+        self.process.wait(60)
+        wait_until(lambda: "populated 0" in (self.group / "cgroup.events").read_text(), what="the end of all processes")
+        for folder in sorted((each for each in self.group.rglob("*") if each.is_dir()), reverse=True):
+            folder.rmdir()
+        self.group.rmdir()
+
+    def command(self, *command):
+        return ["nsenter", "-t", self.first, "-m", "-p", "-u", "-i", "-C", "env", "LC_ALL=C.UTF-8", *command]
+
+    def say(self, *command):
+        return subprocess.run(self.command(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+
+    def run(self, *command):
+        try:
+            return run(*self.command(*command))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.say('journalctl', '--no-pager', '-n', '50')}") from None
+
+    def property(self, name):
+        return self.run("systemctl", "show", "-P", name, "pulsegate").strip()
 
 
 def upgraded(package, folder):
@@ -103,6 +168,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn("# ours", self.file(SETTINGS).read_text())
         self.assertIn("newer package", self.file(SETTINGS + ".dpkg-dist").read_text())
         self.check_that_it_serves()
+        self.check_under_systemd()
         self.root.apt("remove", "pulsegate")
         self.assertFalse(self.file("usr/bin/pulsegate").exists())
         self.assertTrue(self.file(SETTINGS).exists())
@@ -146,6 +212,23 @@ class PackageTest(unittest.TestCase):
                 gateway.terminate()
             gateway.stderr.read()
         self.assertEqual(gateway.returncode, 0)
+
+    def check_under_systemd(self):
+        """A client stays during an upgrade, and is asked to leave when the service stops afterwards."""
+        with open(self.file(SETTINGS), "a") as settings:
+            settings.write('drain-time = "1s"\n')
+        with BootedRoot(self.root) as booted, contextlib.ExitStack() as stack:
+            booted.run("systemctl", "start", "pulsegate")
+            self.assertEqual(booted.property("StatusText"), "serving")
+            client = stack.enter_context(Client(self.port)).login("phone", version=5)
+            process = booted.property("MainPID")
+            self.assertIn("1 clients moved", booted.run("pulsegate", "ctl", "upgrade"))
+            self.assertNotEqual(booted.property("MainPID"), process)
+            client.ping()
+            booted.run("systemctl", "reload", "pulsegate")
+            booted.run("systemctl", "stop", "pulsegate")
+            self.assertEqual(booted.property("Result"), "success")
+            self.assertEqual([(first, body[0]) for first, body in client.receive_until_closed()], [(DISCONNECT[0], 0x8B)])
 
     def test_the_symbols_are_in_a_package_of_their_own(self):
         symbols = next((self.folder / "packages").glob("pulsegate-dbgsym_*.ddeb"))
