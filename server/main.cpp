@@ -165,7 +165,7 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
 /// A connection that another thread accepted just before `begin_anew` would stay open in this
 /// process, and its client would wait for an answer.
 void close_old_connections() {
-    if (std::getenv(goes_on)) ::close_range(STDERR_FILENO + 1, ~0u, 0);
+    if (std::getenv(goes_on)) ::closefrom(STDERR_FILENO + 1);
 }
 
 /// Stops a shard as soon as another node may serve its users; the process then starts again.

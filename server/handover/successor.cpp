@@ -51,7 +51,7 @@ void report_number(int to, int number) {
     const int high_told = ::fcntl(told, F_DUPFD, report_descriptor + 1);
     ::dup2(high_channel, channel_descriptor);
     ::dup3(high_told, report_descriptor, O_CLOEXEC);
-    ::close_range(report_descriptor + 1, ~0u, 0);
+    ::closefrom(report_descriptor + 1);
     ::execve(program, arguments, environment);
     report_number(report_descriptor, -errno);
     ::_exit(EXIT_FAILURE);
@@ -115,10 +115,15 @@ Successor::Successor(const std::string& program, char** arguments) : channel_(Un
 Successor::~Successor() { end(); }
 
 void Successor::end() {
-    const UniqueFd process = std::move(handle_);
-    if (!process) return;
-    ::pidfd_send_signal(process.get(), SIGKILL, nullptr, 0);
-    pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+    const pid_t process = std::exchange(process_, -1);
+    if (process < 0) return;
+    const UniqueFd handle = std::move(handle_);
+    if (!handle) {  // the process has ended, or the kernel is older than Linux 5.3
+        ::kill(process, SIGKILL);
+        return;
+    }
+    ::pidfd_send_signal(handle.get(), SIGKILL, nullptr, 0);
+    pollfd ended{.fd = handle.get(), .events = POLLIN, .revents = 0};
     while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
     }
 }
