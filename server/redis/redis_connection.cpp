@@ -91,7 +91,10 @@ auto first_of(const std::vector<RedisAddress>& addresses, Clock::time_point dead
         try {
             return attempt(address, now + (deadline - now) / static_cast<int>(left));
         } catch (const RedisError& error) {
-            troubles += (troubles.empty() ? "" : "; ") + std::string(error.what());
+            const std::string trouble = error.what();
+            // All Sentinels may name the same primary.
+            if (troubles.find(trouble) == std::string::npos)
+                troubles += (troubles.empty() ? "" : "; ") + trouble;
         }
     }
     throw RedisError(troubles);
