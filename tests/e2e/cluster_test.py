@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from gateway import PUBACK, SANITIZED, Client, Gateway, binary, connect_packet, wait_until
+from packets import PUBREC
 from ports import free_port
 from redis_server import RedisServer
 
@@ -317,7 +318,8 @@ class RedisTroubleTest(ClusterTest):
         self.assertEqual(reason_of(publish(ann, "chat/a", b"two", 2)), 0)
 
     def test_a_full_redis_refuses_what_is_new_and_heals_by_what_is_read(self):
-        ann = self.gateway.connect("ann", version=5)
+        ann, kept = self.gateway.connect("ann", version=5), self.gateway.connect("kept", version=5, clean=False)
+        leave_a_session(self.gateway, "idle", "nothing")
         used = int(self.redis.ask("INFO", "memory").split("used_memory:")[1].split()[0])
         self.redis.ask("CONFIG", "SET", "maxmemory", used + 2_000_000)
         payload, taken = b"x" * 100_000, 0
@@ -332,12 +334,22 @@ class RedisTroubleTest(ClusterTest):
             with self.gateway.connect("old") as old:
                 old.publish("chat/a", payload, qos=qos)
                 self.assertIsNone(old.receive())
+        for qos, answer in ((1, PUBACK), (2, PUBREC)):
+            kept.publish("chat/a", payload, qos=qos, packet_id=5)
+            self.assertEqual(kept.receive(), (answer << 4, bytes([0, 5, QUOTA_EXCEEDED])))
+        kept.ping()
+        returned(self.gateway, "idle").close()
+        with Client(self.gateway.port) as new:
+            new.send(connect_packet("new", clean=False))
+            self.assertEqual(new.receive(), (0x20, b"\0\3"))
         with returned(self.gateway, "bob") as bob:
             for _ in range(taken):
                 self.assertEqual(bob.receive_publish(), ("chat/a", payload))
             bob.ping()
         wait_until(lambda: self.gateway.get("/readyz")[0] == 200, 60, "room again")
         self.assertEqual(reason_of(publish(ann, "chat/a", b"fits", 2)), 0)
+        kept.publish("chat/a", b"fits as well", qos=2, packet_id=5)
+        self.assertEqual(kept.receive(), (PUBREC << 4, b"\0\5"))
 
 
 class StartTest(ClusterTest):
