@@ -15,10 +15,6 @@ PresencePosition right_before(PresencePosition position) {
     return position;
 }
 
-bool is_same(const PresencePosition& a, const PresencePosition& b) {
-    return a.version == b.version && a.user == b.user;
-}
-
 /// Collects the earliest of possibly very many sessions.
 class EarliestSessions {
 public:
@@ -65,7 +61,8 @@ ClientsFound ClientSearch::some(ClientPosition after) {
     std::optional<ClientPosition> within;
     const auto rest = presence_.visit_entries(begin, users_a_turn, [&](PresenceEntry& entry) {
         if (!visit(entry)) within = ClientPosition{entry.position(), found_.clients.back().session};
-        return !within && found_.clients.size() < most_ && bytes_found() < bytes_a_turn;
+        const bool has_room = found_.clients.size() < most_ && bytes_found() < bytes_a_turn;
+        return !within && has_room ? Visited::done : Visited::enough;
     });
     if (within)
         found_.next = within;
@@ -86,7 +83,8 @@ bool ClientSearch::visit(PresenceEntry& entry) {
         add_dormant(entry);
         return true;
     }
-    const bool is_begun = after_.session != 0 && is_same(entry.position(), after_.user);
+    const bool may_be_begun = after_.session != 0 && entry.version == after_.user.version;
+    const bool is_begun = may_be_begun && entry.position().user == after_.user.user;
     return add_sessions(static_cast<User&>(entry), is_begun ? after_.session : 0);
 }
 

@@ -16,10 +16,10 @@ void for_each_queue(const Broker& broker, Visit visit) {
         if (outbox && outbox->queued() > 0) visit(outbox->queued());
     });
     broker.admin().presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
-        if (!user.is_dormant) return true;
+        if (!user.is_dormant) return Visited::done;
         const auto messages = static_cast<const DormantRecord&>(user).messages();
         if (!messages.empty()) visit(messages.size());
-        return true;
+        return Visited::done;
     });
 }
 

@@ -64,7 +64,7 @@ void DormantSessions::sweep(Tick now, bool may_pack) {
         const auto rest = presence_.visit_entries(sweep_->done, presence_.users() / 60 + 1,
                                                   [&](PresenceEntry& entry) {
                                                       look_at(entry, now, may_pack);
-                                                      return true;
+                                                      return Visited::done;
                                                   });
         if (rest && *rest < sweep_->end) {
             sweep_->done = *rest;
@@ -79,7 +79,7 @@ void DormantSessions::pack_all(Tick now) {
     thread_.assert_here();
     presence_.visit_entries({}, SIZE_MAX, [&](PresenceEntry& entry) {
         if (!entry.is_dormant) pack_if_idle(static_cast<User&>(entry), now);
-        return true;
+        return Visited::done;
     });
 }
 

@@ -52,21 +52,18 @@ void Evictions::judge_logins() {
     constexpr std::size_t users_a_turn = 1000;
     if (!judged_logins_) return;
     std::size_t left = sessions_a_turn;
-    PresencePosition done = *judged_logins_;
-    const auto rest = presence_.visit_entries(done, users_a_turn, [&](PresenceEntry& user) {
-        if (user.is_dormant) return true;
+    judged_logins_ = presence_.visit_entries(*judged_logins_, users_a_turn, [&](auto& user) {
+        if (user.is_dormant) return Visited::done;
         for (Device& device : static_cast<User&>(user).devices) {
             auto& session = static_cast<Session&>(device);
             if (!session.link || authorizations_.is_valid(session.password_line)) continue;
             if (session.link->broken()) continue;  // it is ending already
-            if (left == 0) return false;
+            if (left == 0) return Visited::unfinished;
             --left;
             session.disconnect(Reason::not_authorized, revoked);
         }
-        done = user.position();
-        return true;
+        return Visited::done;
     });
-    judged_logins_ = left == 0 ? done : rest;
 }
 
 Evicted Evictions::evict(const Eviction& eviction, Millis now) {

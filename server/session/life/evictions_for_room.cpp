@@ -90,7 +90,7 @@ bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
 std::optional<HolderSearch> Evictions::search(std::optional<HolderSearch>& search,
                                               HeldBytes counted, Millis now) {
     if (!search) search.emplace(counted, expired_before_);
-    if (!search->go_on(presence_, expired_, room_logs_, inboxes_, now)) return std::nullopt;
+    if (!search->go_on(expired_, room_logs_, inboxes_, now)) return std::nullopt;
     std::optional<HolderSearch> done(std::move(*search));
     search.reset();
     return done;

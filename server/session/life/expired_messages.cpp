@@ -20,25 +20,26 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     return true;
 }
 
-/// A packed session is unpacked only if something has expired.
-bool ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until, Millis now) {
+/// Returns the user, who may be another entry now, or null if it stops because the turn's work is
+/// used up. A packed session is unpacked only if something has expired.
+const PresenceEntry* ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until,
+                                           Millis now) {
     if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
-        return true;
-    return drop(presence_.unpacked(entry), work_until, now);
+        return &entry;
+    User& user = presence_.unpacked(entry);
+    return drop(user, work_until, now) ? &user : nullptr;
 }
 
-std::optional<PresencePosition> ExpiredMessages::drop_some(PresencePosition after, std::size_t most,
-                                                           Millis now) {
+std::optional<PresencePosition> ExpiredMessages::drop_some(
+    PresencePosition after, std::size_t most, Millis now,
+    const std::function<void(const PresenceEntry&)>& done) {
     const auto work_until = queues_.work() + messages_a_turn;
-    PresencePosition done = after;
-    bool is_used_up = false;
-    const auto rest = presence_.visit_entries(after, most, [&](PresenceEntry& entry) {
-        const PresencePosition position = entry.position();  // it may be replaced
-        is_used_up = !drop(entry, work_until, now);
-        if (!is_used_up) done = position;
-        return !is_used_up;
+    return presence_.visit_entries(after, most, [&](PresenceEntry& entry) {
+        const PresenceEntry* const user = drop(entry, work_until, now);
+        if (!user) return Visited::unfinished;
+        if (done) done(*user);
+        return Visited::done;
     });
-    return is_used_up ? done : rest;
 }
 
 void ExpiredMessages::sweep(Millis now) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "server/session/life/session_keeper.h"
@@ -19,15 +20,17 @@ public:
         : presence_(presence), queues_(sender.queues()), keeper_(keeper) {}
 
     /// Drops expired messages of at most `most` users after `after`, and of as many as one turn has
-    /// time for. An inbox without other messages ends. Returns the place to continue after; nothing
-    /// if all users are done.
-    std::optional<PresencePosition> drop_some(PresencePosition after, std::size_t most, Millis now);
+    /// time for. An inbox without other messages ends. Calls `done` for each of these users.
+    /// Returns the place to continue after; nothing if all users are done.
+    std::optional<PresencePosition> drop_some(
+        PresencePosition after, std::size_t most, Millis now,
+        const std::function<void(const PresenceEntry&)>& done = {});
 
     /// Call it once a second: drops the expired messages of the next sixtieth of all users.
     void sweep(Millis now);
 
 private:
-    bool drop(PresenceEntry& entry, std::uint64_t work_until, Millis now);
+    const PresenceEntry* drop(PresenceEntry& entry, std::uint64_t work_until, Millis now);
     bool drop(User& user, std::uint64_t work_until, Millis now);
 
     Presence& presence_;

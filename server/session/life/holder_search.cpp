@@ -8,22 +8,15 @@ constexpr std::size_t users_a_turn = 1000;
 
 }  // namespace
 
-bool HolderSearch::go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
-                         const Inboxes& inboxes, Millis now) {
+bool HolderSearch::go_on(ExpiredMessages& expired, RoomLogs& logs, const Inboxes& inboxes,
+                         Millis now) {
     if (has_all_logs_) return inboxes.find_largest(inboxes_, counted_.has_bodies_of_inboxes);
     if (!next_user_) {
         has_all_logs_ = logs.find_largest(log_, counted_.of_room, now);
         return false;
     }
-    const auto began_at = *next_user_;
-    const auto dropped_upto = expired.drop_some(began_at, users_a_turn, now);
-    // A user whose messages have expired may be another entry now.
-    next_user_ = presence.visit_entries(began_at, users_a_turn, [&](PresenceEntry& user) {
-        const bool is_dropped = !dropped_upto || !(*dropped_upto < user.position());
-        if (is_dropped) count(user);
-        return is_dropped;
-    });
-    if (dropped_upto) next_user_ = dropped_upto;
+    next_user_ = expired.drop_some(*next_user_, users_a_turn, now,
+                                   [this](const PresenceEntry& user) { count(user); });
     return false;
 }
 

@@ -38,8 +38,8 @@ public:
         : expired_before(expired_before), counted_(counted) {}
 
     /// Looks at some more; returns true when it has looked at all.
-    [[nodiscard]] bool go_on(Presence& presence, ExpiredMessages& expired, RoomLogs& logs,
-                             const Inboxes& inboxes, Millis now);
+    [[nodiscard]] bool go_on(ExpiredMessages& expired, RoomLogs& logs, const Inboxes& inboxes,
+                             Millis now);
 
     const Holder& holder() const { return holder_; }
     const RoomLogs::Largest& log() const { return log_; }

@@ -320,14 +320,17 @@ bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
 bool Subscriptions::judge_some(Millis now) {
     if (!judged_) return false;
     std::uint64_t work = 0;
-    bool is_used_up = false;
     const auto rest =
         presence_.visit_entries(judged_->users, users_judged_a_turn, [&](PresenceEntry& user) {
-            is_used_up = !user.is_dormant && !judge_some(static_cast<User&>(user), work, now);
-            if (!is_used_up) *judged_ = {.users = user.position()};
-            return !is_used_up;
+            if (!user.is_dormant && !judge_some(static_cast<User&>(user), work, now))
+                return Visited::unfinished;
+            judged_->client = 0;
+            return Visited::done;
         });
-    if (!is_used_up && !rest) judged_.reset();
+    if (rest)
+        judged_->users = *rest;
+    else
+        judged_.reset();
     return judged_.has_value();
 }
 

@@ -274,26 +274,26 @@ void Presence::change(PresenceEntry& user, Cause cause, WallMillis now) {
     user.cause = cause;
 }
 
+/// A position costs a hash of the user's name, so there is one for each visit and not for each
+/// user.
 std::optional<PresencePosition> Presence::visit_entries(
     PresencePosition after, std::size_t most,
-    const std::function<bool(PresenceEntry&)>& visitor) const {
+    const std::function<Visited(PresenceEntry&)>& visitor) const {
     thread_.assert_here();
     auto next = by_change_.upper_bound(after, ByPosition{});
-    while (next != by_change_.end() && most > 0) {
-        auto& entry = const_cast<PresenceEntry&>(*next++);  // only its place must not change
-        if (--most == 0) after = entry.position();          // before the entry is forgotten
-        if (visitor(entry)) continue;
-        after = entry.position();
-        break;
-    }
+    auto how = Visited::done;
+    for (; next != by_change_.end() && most > 0 && how == Visited::done; --most)
+        how = visitor(const_cast<PresenceEntry&>(*next++));  // only its place must not change
+    if (how == Visited::unfinished) --next;                  // the entry, or its replacement
     if (next == by_change_.end()) return std::nullopt;
-    return after;
+    return next == by_change_.begin() ? after : std::prev(next)->position();
 }
 
 std::optional<PresencePosition> Presence::visit(PresencePosition after, std::size_t most,
                                                 const std::function<bool(User&)>& visitor) const {
-    return visit_entries(after, most,
-                         [&](PresenceEntry& entry) { return show_to(visitor, entry); });
+    return visit_entries(after, most, [&](PresenceEntry& entry) {
+        return show_to(visitor, entry) ? Visited::done : Visited::enough;
+    });
 }
 
 void Presence::show(std::string_view name, const std::function<void(User&)>& visitor) const {
@@ -311,12 +311,12 @@ void Presence::forget_some(WallMillis now, Millis kept,
         return user.sessions == 0 && user.since < now - limit;
     };
     const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
-        if (!due(entry)) return true;
+        if (!due(entry)) return Visited::done;
         User& user = static_cast<User&>(entry);  // a dormant user has a session
-        if (user.online()) return true;
+        if (user.online()) return Visited::done;
         if (forgotten) forgotten(user);
         forget(user);
-        return true;
+        return Visited::done;
     });
     sweep_ = rest.value_or(PresencePosition{});
 }

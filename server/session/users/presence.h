@@ -54,6 +54,13 @@ struct PresencePosition {
     }
 };
 
+/// What a visitor of all users says of one of them.
+enum class Visited : std::uint8_t {
+    done,        ///< the visit goes on with the next user
+    enough,      ///< the visit ends; the next visit begins with the next user
+    unfinished,  ///< the visit ends; the next visit begins with this user again
+};
+
 /// The presence data of a user. A user with a packed session (a DormantRecord) has nothing else in
 /// memory.
 struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
@@ -198,10 +205,11 @@ public:
     /// `show`; the visitor must not look up users by name.
     std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
                                           const std::function<bool(User&)>&) const;
-    /// The same, but shows dormant entries as they are. The visitor may replace or forget the entry
-    /// that it is shown, and then returns true.
-    std::optional<PresencePosition> visit_entries(PresencePosition after, std::size_t most,
-                                                  const std::function<bool(PresenceEntry&)>&) const;
+    /// The same, but shows dormant entries as they are. The visitor may replace the entry that it
+    /// is shown. It may also forget it, but then must not return `unfinished`.
+    std::optional<PresencePosition> visit_entries(
+        PresencePosition after, std::size_t most,
+        const std::function<Visited(PresenceEntry&)>& visitor) const;
     /// The position of the last user.
     PresencePosition latest() const {
         return by_change_.empty() ? PresencePosition{} : by_change_.rbegin()->position();
