@@ -368,6 +368,29 @@ TEST_CASE("a visitor that has enough ends the page there") {
     CHECK_FALSE(nobody.visit({}, 10, [](const User&) { return true; }));
 }
 
+TEST_CASE("a visit that is not done with a user goes on with that user, though it was replaced") {
+    Presence presence;
+    for (const char* name : {"a", "b", "c"}) presence.find_or_create(name);
+    std::string seen;
+    const auto visit = [&](PresencePosition from, std::size_t until) {
+        return presence.visit_entries(from, 10, [&](PresenceEntry& entry) {
+            seen += entry.user_name();
+            presence.replace(entry, *new User(entry.user_name()));
+            delete static_cast<User*>(&entry);
+            return seen.size() < until ? Visited::done : Visited::unfinished;
+        });
+    };
+    auto from = visit({}, 1);
+    REQUIRE(from);
+    from = visit(*from, 3);
+    REQUIRE(from);
+    CHECK(seen == "aab");
+    from = visit(*from, 5);
+    REQUIRE(from);
+    CHECK_FALSE(visit(*from, 10));
+    CHECK(seen == "aabbcc");
+}
+
 TEST_CASE("a user as JSON has the documented fields") {
     Presence presence;
     User& user = presence.find_or_create("al\"ice");

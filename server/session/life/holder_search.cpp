@@ -4,7 +4,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t users_a_turn = 1000;
+constexpr std::size_t users_a_turn = 250;
 
 }  // namespace
 

@@ -128,9 +128,10 @@ User& Presence::find_or_create(std::string_view name) {
     thread_.assert_here();
     if (User* known = find(name)) return *known;
     auto created = std::make_unique<User>(name);
+    created->version = ++created_;
     by_name_.insert(created.get());
     name_bytes_ += name.size();
-    by_change_.insert(by_change_.end(), *created);
+    insert_by_change(*created);
     return *created.release();
 }
 
@@ -268,10 +269,19 @@ bool Presence::to_back(User& user, Device& device) {
 void Presence::change(PresenceEntry& user, Cause cause, WallMillis now) {
     by_change_.erase(by_change_.iterator_to(user));
     // Others may be ahead of the clock: who goes through the users must meet this one again.
-    user.version = std::max(
-        {user.version + 1, version_floor_ + 1, latest().version, static_cast<std::uint64_t>(now)});
-    by_change_.insert(by_change_.end(), user);
+    const auto latest = by_change_.empty() ? 0 : by_change_.rbegin()->version;
+    user.version =
+        std::max({user.version + 1, version_floor_ + 1, latest, static_cast<std::uint64_t>(now)});
+    insert_by_change(user);
     user.cause = cause;
+}
+
+/// Most have the latest version.
+void Presence::insert_by_change(PresenceEntry& user) {
+    if (by_change_.empty() || by_change_.rbegin()->version < user.version)
+        by_change_.push_back(user);
+    else
+        by_change_.insert_before(by_change_.upper_bound(user.position(), ByPosition{}), user);
 }
 
 /// A position costs a hash of the user's name, so there is one for each visit and not for each

@@ -252,6 +252,7 @@ private:
     static void to_front(User& user, Device& device);
     static bool to_back(User& user, Device& device);
     void await(const PresenceEntry& user, Tick until);
+    void insert_by_change(PresenceEntry& user);
     void change(PresenceEntry& user, Cause cause, WallMillis now);
     PresenceEntry* at(PresencePosition position);
     void forget(User& user);
@@ -273,7 +274,10 @@ private:
         bool operator<(const Awaited& other) const { return until > other.until; }
     };
     std::priority_queue<Awaited> awaited_;  ///< the earliest on top; also has users who are back
-    std::uint64_t version_floor_ = 0;       ///< no forgotten user had a greater version
+    /// The version of the last user created. Until such users log in, their versions are below all
+    /// others. Each has its own, because names that share a version are compared by their hash.
+    std::uint64_t created_ = 0;
+    std::uint64_t version_floor_ = 0;  ///< no forgotten user had a greater version
     [[no_unique_address]] OwnerThread thread_;
 };
 
