@@ -6,7 +6,8 @@ import socket
 import time
 import unittest
 
-from gateway import DISCONNECT, PINGREQ, Gateway, connect_packet, let_pass, wait_until
+from gateway import (DISCONNECT, PINGREQ, Gateway, connect_packet, let_pass, publish_packet, subscribe_packet,
+                     wait_until)
 
 KEEPALIVE = 2  # of MQTT 3.1.1, so that
 LIMIT = 3.0  # seconds of silence are allowed,
@@ -30,6 +31,7 @@ class Crowd:
         self.members = [Member(f"{'talker' if i < talkers else 'silent'}{i}", i < talkers)
                         for i in range(talkers + silent)]
         self.selector = selectors.DefaultSelector()
+        self.packet = PINGREQ  # what those who talk send
         self.random = random.Random(2)
         for member in self.members:
             member.socket.connect(("127.0.0.1", port))
@@ -86,7 +88,7 @@ class Crowd:
         member.sent = time.monotonic()
         member.next_ping = member.sent + self.random.uniform(0.8, 1.2)
         try:
-            member.socket.send(PINGREQ)
+            member.socket.send(self.packet)
         except ConnectionError:
             pass  # the selector tells
 
@@ -148,6 +150,24 @@ class ExpiryTest(unittest.TestCase):
             self.assertGreater(gateway.metric("pulsegate_expiry_false_alarms_total"), 0)
             lag = gateway.get("/metrics")[1]
             self.assertIn("pulsegate_loop_lag_seconds_count", lag)
+
+    def test_a_message_that_waits_for_the_work_of_others_is_life(self):
+        # When the gateway wakes up, the first messages take all the work of a turn. The others are read and wait.
+        with Gateway("--shards", "1", events=True) as gateway:
+            crowd = Crowd(gateway.port, 200, 1)
+            self.addCleanup(crowd.close)
+            for member in crowd.members[:60]:
+                member.socket.sendall(subscribe_packet("t"))
+            crowd.run(1.2)
+            with gateway.standing_still():
+                crowd.packet = publish_packet("t", b"x")
+                crowd.run(PAUSE)
+            crowd.packet = PINGREQ
+            crowd.run_until(crowd.all_silent_are_closed)
+            crowd.run(1.2)
+            too_slow = {member.name for member in crowd.members if member.longest_pause >= LIMIT}
+            self.assertLessEqual({event["user"] for event in self.timeouts(gateway)}, too_slow)
+            self.assertGreater(gateway.metric("pulsegate_expiry_false_alarms_total"), 0)
 
     def test_any_packet_counts_as_life_and_none_is_none(self):
         with Gateway() as gateway:

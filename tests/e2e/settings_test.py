@@ -14,6 +14,7 @@ from pathlib import Path
 
 from certificates import Certificates
 from gateway import Client, Gateway, add_users, binary, connect_packet, port_of, wait_until
+from streams import WebSocket
 
 FREE_PORTS = 'listen = ["mqtt://127.0.0.1:0", "http://127.0.0.1:0"]\n'
 MISTAKES = '''idle-timeout = 20s
@@ -251,6 +252,20 @@ class ReloadTest(SettingsTestCase):
             second.send(connect_packet("laptop", username="ann"))
             self.assertNotEqual(second.receive(), (0x20, b"\0\0"))
         stays.ping()
+
+    def test_a_quiet_websocket_outlives_the_end_of_pings(self):
+        websockets = 'websocket-ping = "1s"\n'
+        gateway = self.gateway(websockets, *(word for scheme in ("mqtt", "http", "ws")
+                                             for word in ("--listen", f"{scheme}://127.0.0.1:0")))
+        quiet = WebSocket(port_of(gateway, "ws"))
+        self.addCleanup(quiet.socket.close)
+        quiet.log_in()
+        self.assertEqual(quiet.next()[0], 9)
+        self.reload(gateway, "", r'settings reloaded: websocket-ping = "0s" \(default\)')
+        silent = gateway.connect("silent", keepalive=1)  # is closed after more than a second
+        self.assertEqual(silent.receive_until_closed(), [])
+        self.assertEqual(gateway.metric("pulsegate_expiries_total"), 1)
+        self.assertEqual(gateway.metric("pulsegate_connections"), 1)
 
     def test_a_setting_that_is_removed_gets_its_default_again(self):
         gateway = self.gateway('idle-timeout = "60s"\n')

@@ -31,6 +31,9 @@ constexpr std::uint64_t record_work = 100;
 /// The grace for a connection whose login timeout passed while it waited for its turn.
 constexpr Tick ticks_to_answer = 2;
 
+/// How many login timeouts a connection may take in all, if it waits for its turn.
+constexpr Millis graces = 4;
+
 /// True for packets that may cause much work. The work of others delays only these.
 bool may_be_much_work(Bytes packet) {
     const auto type = static_cast<PacketType>(packet[0] >> 4);
@@ -332,11 +335,19 @@ void Connection::on_due() {
     Wheel& wheel = context_.wheel;
     // While it is parked we don't read it, so its silence means nothing.
     if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
-    if (ping_websocket() || await_edge()) return;
-    const bool waited_for_us = awaited_turns_ > 0;
+    if (is_early() || await_edge()) return;
+    // A client that sends without end, but no CONNECT, always waits for its next turn.
+    const bool waited_for_us =
+        awaited_turns_ > 0 &&
+        monotonic_now() < last_packet_ + graces * context_.settings.login_timeout;
     for (int looks = 0; looks < most_looks; ++looks)
         if (!reads() || scheduled() || !receive()) break;
     settle();
+    if (reads() && holds_packet()) {
+        ++context_.counters.expiry_false_alarms;
+        wheel.schedule(*this, wheel.now() + 1);
+        return read_on();
+    }
     if (scheduled()) {
         if (reads()) ++context_.counters.expiry_false_alarms;
         return read_on();
@@ -362,17 +373,26 @@ Tick Connection::due_at(Millis now) const {
     return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
 }
 
-/// Keeps proxies from closing a quiet WebSocket. The answer is no sign of life. True if the
-/// connection was due for this ping.
-bool Connection::ping_websocket() {
-    if (context_.settings.websocket_ping == 0 || state_ != State::open || !websocket())
-        return false;
+/// True if the client's limit has not passed. A WebSocket is due earlier for a ping, which keeps
+/// proxies from closing it, or because pings were in force when it was scheduled. The answer to a
+/// ping is no sign of life.
+bool Connection::is_early() {
+    if (state_ != State::open) return false;
     const Tick end = tick_after(last_packet_ + limit_);
     if (end <= context_.wheel.now()) return false;
-    append_ping(outgoing());
-    sent_something();
+    if (websocket() && context_.settings.websocket_ping != 0) {
+        append_ping(outgoing());
+        sent_something();
+    }
     context_.wheel.schedule(*this, std::min(end, due_at(monotonic_now())));
     return true;
+}
+
+/// Has a packet arrived that waits until the shard has time for it?
+bool Connection::holds_packet() const {
+    return parked_ && partial_ &&
+           next_frame(as_bytes(*partial_), context_.settings.max_packet_size, version_).status ==
+               Frame::Status::complete;
 }
 
 /// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's

@@ -195,7 +195,8 @@ private:
     void flush();
     void finish();
     void send_disconnect();
-    bool ping_websocket();
+    bool is_early();
+    bool holds_packet() const;
     bool await_edge();
     Tick due_at(Millis now) const;
     bool too_fast(Bytes packet, Millis now);
