@@ -59,7 +59,8 @@ std::string request_text(const ApiRequest& request) {
     add("Authorization", request.authorization);
     add("Accept", request.accept);
     add("Last-Event-ID", request.last_event_id);
-    add("Idempotency-Key", request.idempotency_key);
+    if (request.idempotency_key)
+        text += fmt::format("Idempotency-Key: {}\r\n", *request.idempotency_key);
     return text.append("\r\n").append(request.body);
 }
 

@@ -21,7 +21,7 @@ class IdempotencyTest(unittest.TestCase):
 
     def post(self, gateway, body, key=None, path="publish", token=None):
         """Status, JSON and whether it was answered before."""
-        fields = {"Idempotency-Key": key} if key else {}
+        fields = {"Idempotency-Key": key} if key is not None else {}
         if token:
             fields["Authorization"] = f"Bearer {token}"
         connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
@@ -69,9 +69,17 @@ class IdempotencyTest(unittest.TestCase):
 
     def test_a_key_that_is_none_is_refused(self):
         gateway = self.start()
-        for key in ("x" * 256, "two words", "caf\u00e9"):
+        for key in ("x" * 256, "two words", "caf\u00e9", ""):
             status, said, _ = self.post(gateway, {"topic": "room/x"}, key)
             self.assertEqual((status, said["code"]), (400, "bad_key"), key)
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
+        self.addCleanup(connection.close)
+        connection.putrequest("POST", "/api/v1/publish")
+        for key in ("one", "two"):
+            connection.putheader("Idempotency-Key", key)
+        connection.putheader("Content-Length", "18")
+        connection.endheaders(b'{"topic":"room/x"}')
+        self.assertEqual(connection.getresponse().status, 400)
         self.assertEqual(self.queued(gateway), 0)
 
     def test_many_at_once_publish_once(self):

@@ -121,6 +121,10 @@ class AdminDoorTest(Scene, Folder):
                          bytes(100_000)):
                 statuses, said = self.exchange(bomb)
                 self.assertIn(statuses, ([], [400], [413]), said[:200])
+            before = self.guarded.rss()
+            for endless in (b"1;" + b"a" * 64_000_000, b"0\r\nx: " + b"a" * 64_000_000):
+                self.exchange(self.request("POST", "/api/v1/publish", "Transfer-Encoding: chunked") + endless)
+            self.assertLess(self.guarded.rss() - before, 16 << 20)
             letters = [bytes([each]) for each in self.request("GET", "/healthz")]
             self.assertEqual(self.exchange(*letters)[0], [200])
 

@@ -17,11 +17,12 @@ namespace {
 constexpr std::size_t longest_key = 255;
 
 std::string scoped_key(const ApiRequest& request) {
-    const auto key = request.idempotency_key;
+    const auto key = request.idempotency_key.value_or("");
     const bool fits = std::ranges::all_of(key, [](char c) { return c > ' ' && c <= '~'; });
-    if (key.size() > longest_key || !fits)
-        throw BadRequest(ApiError::bad_key,
-                         "the Idempotency-Key must have 1 to 255 visible ASCII characters");
+    if (key.empty() || key.size() > longest_key || !fits)
+        throw BadRequest(
+            ApiError::bad_key,
+            "there must be one Idempotency-Key, with 1 to 255 visible ASCII characters");
     // Names of tokens and routes have no blanks.
     return std::string(request.token).append(" ").append(request.route).append(" ").append(key);
 }
@@ -94,7 +95,7 @@ void RepeatedRequests::make_room(Millis now) {
 
 awaitable<ApiReply> answer_once(const ApiContext& api, const ApiRequest& request,
                                 awaitable<ApiReply> (*act)(const ApiContext&, const ApiRequest&)) {
-    if (request.idempotency_key.empty()) co_return co_await act(api, request);
+    if (!request.idempotency_key) co_return co_await act(api, request);
     using Verdict = RepeatedRequests::Verdict;
     const std::string key = scoped_key(request);
     switch (api.repeated.begin(key, body_hash(request.body), monotonic_now())) {

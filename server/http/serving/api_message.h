@@ -42,7 +42,7 @@ struct ApiRequest {
     std::string_view fetch_dest{};  ///< Sec-Fetch-Dest: the use of the answer
     std::string_view accept{};
     std::string_view last_event_id{};
-    std::string_view idempotency_key{};
+    std::optional<std::string_view> idempotency_key{};  ///< nothing: the field is missing
 
     bool is_local = false;  ///< over the Unix socket: from the gateway's user or root
 

@@ -57,7 +57,21 @@ constexpr auto goodbye_timeout = 1s;
 /// Room for a thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
+/// Of what is read and not yet parsed. Beast's parser limits neither the extensions of a chunk nor
+/// the fields after the last chunk, and reads either to its end first.
+constexpr std::size_t most_unparsed_bytes = 2 * std::size_t{most_header_bytes};
+
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
+
+/// A repeated key is no key that could be used.
+std::optional<std::string_view> idempotency_key(const Request& request) {
+    constexpr auto field = "Idempotency-Key";
+    switch (request.count(field)) {
+        case 0: return std::nullopt;
+        case 1: return lent(request[field]);
+        default: return "";
+    }
+}
 
 ApiRequest api_request(const HttpConnection& client, const Request& request) {
     const auto target = lent(request.target());
@@ -77,7 +91,7 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .fetch_dest = lent(request["Sec-Fetch-Dest"]),
             .accept = lent(request[http::field::accept]),
             .last_event_id = lent(request["Last-Event-ID"]),
-            .idempotency_key = lent(request["Idempotency-Key"]),
+            .idempotency_key = idempotency_key(request),
             .is_local = client.from.is_local};
 }
 
@@ -248,7 +262,7 @@ struct HttpServer::Impl {
         HttpConnection client(std::move(socket), from);
         connections.add(client);
         if (from.has_tls && !co_await shake_hands(client)) co_return;
-        beast::flat_buffer buffer;
+        beast::flat_buffer buffer(most_unparsed_bytes);
         std::chrono::seconds header_timeout = first_header_timeout;
         bool goes_on = true;
         while (goes_on) {
