@@ -51,12 +51,12 @@ struct Admin::Impl {
               std::move(tokens)) {}
 
     const AdminHost host;
+    RepeatedRequests repeated;  ///< the server's unfinished requests end here when it is destroyed
     HttpServer server;
     std::optional<ChatGateway> chat;
     const ShardQuestions questions;
     PresenceFeed feed;
     Traces traces;
-    RepeatedRequests repeated;
     Samples samples;
     RequestCounts requests;
     Api api;
