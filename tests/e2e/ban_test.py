@@ -42,7 +42,8 @@ class BanTest(unittest.TestCase):
             self.assertEqual(self.lift(gateway, "user=bob&client=phone"), (200, {"lifted": 1}))
             for wrong, code in (({"user": "bob", "address": "10.0.0.7"}, "missing_parameter"), ({}, "missing_parameter"),
                                 ({"user": "bob", "secnods": 5}, "unknown_member"), ({"user": 5}, "bad_member"),
-                                ({"user": "bob", "seconds": 0}, "bad_member"), ({"address": "x"}, "bad_parameter"),
+                                ({"user": "bob", "seconds": 0}, "bad_member"), ({"user": "bob", "client": ""}, "bad_member"),
+                                ({"user": "", "address": "10.0.0.7"}, "bad_member"), ({"address": "x"}, "bad_parameter"),
                                 ({"address": "fe80::7"}, "bad_parameter"), ({"address": "fe80::7%lo"}, "bad_parameter"),
                                 ({"user": "bob", "seconds": "5"}, "bad_member"), ([], "bad_json"), (b"{", "bad_json")):
                 status, said = gateway.ask("PUT", "/api/v1/bans", wrong)

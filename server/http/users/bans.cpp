@@ -85,6 +85,11 @@ BanTerms terms_in(std::string_view body) {
                    .address = members.text("address"),
                    .seconds = members.count("seconds", longest_ban),
                    .reason = members.text("reason").value_or("")};
+    for (const auto& [name, value] :
+         {std::pair("user", &terms.user), std::pair("client", &terms.client),
+          std::pair("address", &terms.address)})
+        if (*value && (*value)->empty())
+            throw BadRequest(ApiError::bad_member, fmt::format("'{}' is empty", name));
     if (terms.seconds == 0) throw BadRequest(ApiError::bad_member, "'seconds' is 0");
     return terms;
 }
