@@ -76,8 +76,7 @@ function actions({name, path, banned, reload, done}) {
                 (await confirmed(
                     `End all logins of ${name} by tokens and passwords that were issued before now?`,
                     'Revoke',
-                )) &&
-                `revoked; ${(await post(`${path}/revoke`, {before: new Date().toISOString()})).disconnected} clients disconnected`,
+                )) && `revoked; ${(await post(`${path}/revoke`, {})).disconnected} clients disconnected`,
         ),
         act(
             'Erase this user',
