@@ -42,6 +42,15 @@ TEST_CASE("a listener without a port has the usual one") {
     CHECK(config.listen[1].text() == "mqtt://[::1]:1883");
 }
 
+TEST_CASE("a mistake in a URL does not repeat the password in it") {
+    for (const char* url : {"https:/gw:secret@auth.example/x", "htps://gw:secret@auth.example/x",
+                            "https://gw:secret@auth.example/x", "secret://gw@auth.example"}) {
+        const auto said = complaint({"--auth-hook", url});
+        CHECK_FALSE(said.empty());
+        CHECK_MESSAGE(said.find("secret") == said.npos, said);
+    }
+}
+
 TEST_CASE("an auth hook's URL has the usual port and path, unless it names them") {
     const auto hook = [](const char* url) {
         return *parsed({"--auth-hook", url}).authenticator.hook.url;

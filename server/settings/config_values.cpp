@@ -184,11 +184,13 @@ std::string parse_property_name(const std::string& name, const std::string& text
 }
 
 HttpUrl parse_hook_url(const std::string& name, const std::string& text) {
+    // A message does not repeat a URL in which there may be a password.
+    const bool may_be_shown = text.find('@') == text.npos;
     const auto fail = [&](std::string_view why) {
+        const auto shown = may_be_shown ? fmt::format("'{}'", text) : std::string("the URL");
         return ConfigError(
-            fmt::format("{}: '{}' {}; write https://auth.example/mqtt or "
-                        "http://127.0.0.1:9000/mqtt",
-                        name, text, why));
+            fmt::format("{}: {} {}; write https://auth.example/mqtt or http://127.0.0.1:9000/mqtt",
+                        name, shown, why));
     };
     const auto visible = [](char c) { return c > ' ' && c <= '~'; };
     if (!std::all_of(text.begin(), text.end(), visible))
@@ -197,11 +199,11 @@ HttpUrl parse_hook_url(const std::string& name, const std::string& text) {
     if (rest.find("://") == rest.npos) throw fail("is not a URL");
     const auto scheme = cut(rest, rest.find("://"), 3);
     if (scheme != "http" && scheme != "https")
-        throw fail(fmt::format("has the unknown scheme '{}'", scheme));
+        throw fail(may_be_shown ? fmt::format("has the unknown scheme '{}'", scheme)
+                                : std::string("has an unknown scheme"));
     HttpUrl url{.tls = scheme == "https"};
     url.port = url.tls ? 443 : 80;
     const auto authority = cut(rest, rest.find_first_of("/?#"), 0);
-    // The message does not repeat the URL: there may be a password in it.
     if (authority.find('@') != authority.npos)
         throw ConfigError(
             fmt::format("{0}: the URL names a user; put a token into a {0}-token-file", name));
