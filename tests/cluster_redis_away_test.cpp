@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/cluster/membership.h"
 #include "server/cluster/rules/pace.h"
 #include "tests/support/cluster_options.h"
@@ -162,6 +163,11 @@ TEST_CASE("an owner writes again what a failover has lost") {
     CHECK(node.write({no_row(9, "t", "gone")}, false).answer == Answer::done);
     CHECK(node.write({row(global_partition, "bans", "eve", "1")}, false).answer == Answer::done);
     redis.kill();
+    Millis away = 0;
+    SUBCASE("at once") {}
+    SUBCASE("a minute ago") { away = 60'000; }
+    CAPTURE(away);
+    StoppedClock().advance(away);
     redis.start();
     CHECK(write(node, "new", "1").answer == Answer::done);
     CHECK(fields_of(node) == Fields{{"kept", "1"}, {"lost", "2"}, {"new", "1"}, {"eve", "1"}});
@@ -309,6 +315,22 @@ TEST_CASE("an owner fills a Redis that was emptied") {
     CHECK(standby.view().birth == node.view().birth);
     CHECK(standby.view().partitions.at(9).owner == node.view().self);
     CHECK(looks.answer() == Answer::done);
+}
+
+TEST_CASE("a node that has claimed an emptied Redis gives way to the node with the data") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    CHECK(write(node, "f", "1").answer == Answer::done);
+    empty(redis);
+    Membership fresh(hurried_node("b", redis.target()));
+    REQUIRE(own(fresh));
+    CHECK(write(node, "f", "1").answer == Answer::emptied);
+    CHECK(node.rewrite({row(9, "t", "f", "1")}).answer == Answer::done);
+    CHECK(node.rewrite({}).answer == Answer::done);
+    CHECK(write(fresh, "g", "1").answer == Answer::fenced);
+    CHECK(fields_of(node) == Fields{{"f", "1"}});
 }
 
 namespace {

@@ -200,7 +200,8 @@ Membership::Result Membership::Impl::beat(Deadline deadline, bool is_new_run) {
     Result result = node_.beat(redis_.connection(), deadline, is_new_run, holdings_.is_owner());
     if (result.answer != Answer::done) return result;
     node_.renew(lease_);
-    holdings_.recent().keep(monotonic_now());
+    // What a new run may have lost is written again first, however long Redis was away.
+    if (!is_new_run) holdings_.recent().keep(monotonic_now());
     return result;
 }
 
@@ -400,10 +401,12 @@ Membership::Result Membership::Impl::rewrite(const std::vector<RowChange>& rows)
     return result;
 }
 
-/// The highest epoch wins, here too; then all rows go that may be there.
+/// The highest epoch wins, here too; then all rows go that may be there. A node that has claimed
+/// the empty Redis has epoch 1, so the node with the data needs a higher one.
 Membership::Result Membership::Impl::begin_rewrite(Deadline deadline) {
     RedisConnection& redis = redis_.connection();
-    const std::vector<std::uint64_t> epochs = holdings_.epochs();
+    std::vector<std::uint64_t> epochs = holdings_.epochs();
+    for (std::uint64_t& epoch : epochs) ++epoch;
     join(deadline);
     holdings_.take(epochs);
     holdings_.begin_connection();
