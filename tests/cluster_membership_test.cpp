@@ -207,6 +207,9 @@ TEST_CASE("a full Redis takes deletions, and then writes again") {
         answer = write(node, {row(2, "msg", std::to_string(rows), large)});
     REQUIRE(answer == Answer::full);
     CHECK(node.look().answer == Answer::done);
+    // Beyond the bound nothing is written, but Redis is asked whether there is room.
+    CHECK(write(node, {row(2, "msg", "over", large)}, true) == Answer::done);
+    CHECK(node.write({}, false).answer == Answer::full);
     for (int i = 0; i < rows / 2; ++i)
         CHECK(write(node, {no_row(2, "msg", std::to_string(i))}, true) == Answer::done);
     CHECK(write_again(node, {row(2, "msg", "new", "small")}) == Answer::done);

@@ -50,7 +50,7 @@ RowStore::Result Holdings::confirm(RedisConnection& redis, Deadline deadline, bo
 
 RowStore::Result Holdings::write(RedisConnection& redis, Deadline deadline,
                                  const std::vector<RowChange>& changes, bool may_overfill) {
-    if (changes.empty()) return {};
+    if (changes.empty()) return write_part(redis, deadline, {}, may_overfill);  // is there room?
     for (std::span<const RowChange> left(changes); !left.empty();) {
         const auto part = left.first(std::min(left.size(), most_changes));
         RowStore::Result result = write_part(redis, deadline, part, may_overfill);
