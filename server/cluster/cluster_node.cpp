@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/base/log.h"
 #include "server/cluster/rules/incarnation.h"
 #include "server/cluster/rules/succession.h"
 
@@ -131,7 +132,7 @@ void ClusterNode::renew(ServingLease& lease) const {
     std::vector<ServingLease::Other> others;
     for (const Beat& beat : poll_.beats)
         if (!beat.is_condemned && beat.incarnation != own_.incarnation)
-            others.push_back({beat.incarnation, poll_.node(beat.incarnation).link_address});
+            others.push_back({beat.incarnation, link_of(beat)});
     lease.renew(sent_, std::move(others));
 }
 
@@ -142,8 +143,7 @@ void ClusterNode::judge(RedisConnection& redis, Deadline deadline, NodeLink& lin
     if (judge_->is_first_lease(monotonic_now())) return;
     for (Beat& beat : poll_.beats) {
         if (beat.is_condemned || beat.incarnation == own_.incarnation) continue;
-        const auto report =
-            link.report(poll_.node(beat.incarnation).link_address, 2 * place_.pace.beat);
+        const auto report = link.report(link_of(beat), 2 * place_.pace.beat);
         if (!judge_->is_dead(beat, report && report->is_gone(beat.incarnation))) continue;
         beat.is_condemned = ClusterCalls(redis, deadline).condemn(own_.incarnation, beat);
         if (!beat.is_condemned) continue;
@@ -161,8 +161,21 @@ std::set<std::string> ClusterNode::addresses(Millis standstill) const {
     for (const Beat& beat : poll_.beats)
         if (!beat.is_condemned && beat.incarnation != own_.incarnation &&
             judge_->standstill(beat.incarnation) >= standstill)
-            found.insert(poll_.node(beat.incarnation).link_address);
+            found.insert(link_of(beat));
+    found.erase("");
     return found;
+}
+
+/// Empty if this node itself listens there: with the default of link-listen on two machines, each
+/// node would ask itself and take the other for dead.
+std::string ClusterNode::link_of(const Beat& beat) const {
+    const std::string& address = poll_.node(beat.incarnation).link_address;
+    if (address != address_ || node_name_of(beat.incarnation) == place_.name) return address;
+    log_limited(spdlog::level::warn,
+                "node {} has this node's link address, {}: neither can tell whether the other's "
+                "process is gone; set link-listen or link-address",
+                beat.incarnation, address);
+    return {};
 }
 
 bool ClusterNode::may_claim(const std::vector<Token>& tokens) {

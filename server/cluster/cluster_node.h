@@ -70,6 +70,7 @@ private:
                  const Beat& twin);
     void begin_life(Joined joined, Joining joining);
     std::set<std::string> addresses(Millis standstill) const;
+    std::string link_of(const Beat& beat) const;
 
     const Place place_;
     std::string address_;  ///< address of its link
