@@ -7,6 +7,7 @@
 
 #include "server/base/hash.h"
 #include "server/base/log.h"
+#include "server/base/text/free_memory.h"
 #include "server/login/login_flow.h"
 #include "server/session/life/logins.h"
 #include "server/session/life/passed_parts.h"
@@ -177,7 +178,7 @@ void ForwardedClients::put(const Client& client, EdgeFrameKind kind, std::string
 void ForwardedClients::flush() {
     is_congested_ = link_ != 0 && exchange_->send(link_, output_) > LinkExchange::enough;
     output_.clear();
-    if (output_.capacity() > LinkExchange::enough) output_ = {};
+    if (output_.capacity() > LinkExchange::enough) free_memory(output_);
 }
 
 // -- without a link --

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/base/text/free_memory.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
@@ -40,7 +41,7 @@ std::uint64_t little_endian(const char* bytes, std::size_t size) {
 }
 
 void give_back(std::string& idle) {
-    if (idle.capacity() > most_idle_room) idle = {};
+    if (idle.capacity() > most_idle_room) free_memory(idle);
 }
 
 std::string end_text(const error_code& error) {
@@ -220,7 +221,7 @@ void FrameStream::finish(const std::string& why) {
     {
         const std::lock_guard lock(mutex_);
         is_open_ = false;
-        out_ = {};
+        free_memory(out_);
         waiting_ = 0;
     }
     drop_connection();

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "server/base/text/free_memory.h"
+
 namespace pulsegate {
 
 Channel::~Channel() { peer_.forget(name_, end_); }
@@ -17,7 +19,7 @@ ssize_t Channel::receive(void* buffer, std::size_t size) {
     const std::size_t count = input_.copy(static_cast<char*>(buffer), size, read_);
     read_ += count;
     if (read_ == input_.size()) {
-        input_ = {};  // at rest it owns no buffer
+        free_memory(input_);  // at rest it owns no buffer
         read_ = 0;
     }
     taken_ += static_cast<std::uint32_t>(count);
