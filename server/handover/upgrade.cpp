@@ -142,16 +142,28 @@ private:
         try {
             channel().expect(HandoverStep::serving, deadline);
         } catch (const HandoverError& error) {
-            if (!divides_rooms_) throw;
+            successor_.end();
+            if (!divides_rooms_ && !has_served()) throw;
             spdlog::critical(
-                "the new process failed after it had divided the rooms among its shards: {}; the "
-                "gateway exits",
+                "the new process failed after it had {}: {}; the gateway exits",
+                divides_rooms_ ? "divided the rooms among its shards" : "begun to serve",
                 error.what());
             leave(start_again);
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
         leave(0);
+    }
+
+    /// Has the new process, which has ended, told that it serves? It may have done so at the moment
+    /// of the deadline. It may also have acknowledged messages then.
+    bool has_served() {
+        try {
+            channel().expect(HandoverStep::serving, std::chrono::steady_clock::now());
+            return true;
+        } catch (const HandoverError&) {
+            return false;
+        }
     }
 
     /// Nothing is closed or written any more, because another process has everything.
