@@ -78,8 +78,10 @@ void DeliveryStore::store_for(OwnerId owner, Delivery& delivery, PartSource part
     Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
     const PartRef part = parts.part();
     if (part && part->collects()) {
-        // Another shard must not store it before what was sent to the owner earlier.
-        if (part->is_for_another_shard()) journal_.flush();
+        // Another shard must not store it before what was sent to the owner earlier. While the
+        // store refuses, nothing is handed in: a flush would take refused subscriptions back at
+        // once, and one of them may be the one that is being visited.
+        if (part->is_for_another_shard() && !journal_.is_refused()) journal_.flush();
         part->collect(std::move(receiver));
         // Another shard stores it, and must not do so before the owner is stored, nor before the
         // store knows that its client is back: see Logins::send_connack_when_stored.

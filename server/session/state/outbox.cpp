@@ -226,6 +226,7 @@ void Outbox::erase_sent(List::iterator entry) {
     const bool is_noted = entry->delivery.qos == QoS::exactly_once || entry->is_noted;
     if (owner != 0 && is_noted) forget_identifier(*entry);
     count_out(entry->delivery);
+    const auto unstored = std::move(entry->unstored);  // its end may end this outbox
     sent_.erase(entry);
 }
 
