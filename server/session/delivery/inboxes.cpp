@@ -251,6 +251,10 @@ Session* Inboxes::done(const User& user) const {
     return inbox;
 }
 
+bool Inboxes::has_handed_out(const Session& session) const {
+    return session.is_inbox() && session.user.has_device() && !done(session.user);
+}
+
 void Inboxes::forget(Session& inbox) {
     if (inboxes_.erase(&inbox.state.exchanges().inbox()) > 0) accounts_.close();
 }

@@ -70,6 +70,8 @@ public:
     /// The inbox of the user if it is no longer needed: it is empty, and no device has messages
     /// from it. Otherwise null.
     Session* done(const User& user) const;
+    /// Is this an inbox from which a device has messages? It must not end: they may come back.
+    bool has_handed_out(const Session& session) const;
 
     /// Ends the inbox of the user if it is needed no more.
     void end_if_done(User& user, Millis now) { end_if_done_(user, now); }

@@ -62,9 +62,10 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         journal_.add_lazily(PutAbsence{
             session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
     if (Absence* surplus = sessions_.over_quota(session)) {
+        Session& oldest = dormant_.session_of(*surplus);
+        if (inboxes_.has_handed_out(oldest)) return inboxes_.begin_anew(oldest, now);
         ++counters_.sessions_over_quota;
-        keeper_.end_disconnected(dormant_.session_of(*surplus),
-                                 "persistent-session-quota is exceeded", now);
+        keeper_.end_disconnected(oldest, "persistent-session-quota is exceeded", now);
     }
 }
 

@@ -33,9 +33,7 @@ bool Evictions::end_due(Millis now) {
     const auto due = [&](Session& session, SessionTable::Due what) {
         if (what == SessionTable::Due::goes) return keeper_.end_awaited(session, now);
         if (what == SessionTable::Due::will) return wills_.publish(session, now);
-        const bool has_handed_out =
-            session.is_inbox() && session.user.has_device() && !inboxes_.done(session.user);
-        if (has_handed_out) return inboxes_.begin_anew(session, now);
+        if (inboxes_.has_handed_out(session)) return inboxes_.begin_anew(session, now);
         ++counters_.sessions_expired;
         keeper_.end_disconnected(session, "its session expiry has passed", now);
     };

@@ -187,6 +187,7 @@ void Evictions::end_largest(const std::string& name, const char* why, Millis now
     for (auto next = user->devices.begin(); next != user->devices.end() && left > 0; --left) {
         if (is_used_up(began_at)) return;
         auto& session = static_cast<Session&>(*next++);
+        if (session.is_inbox()) continue;  // it is charged to the senders of its messages
         ++counters_.sessions_over_quota;
         if (!session.link) {
             keeper_.end_disconnected(session, why, now);
