@@ -84,6 +84,7 @@ void Replay::fall_behind(Session& session, std::uint64_t version) {
                          [](const Request& request) { return request.filter.empty(); });
         if (same != requests.end()) {
             same->since = std::min(same->since, since);
+            if (same == requests.begin()) begin_presence(*session.replay);
             return;
         }
     }
@@ -437,6 +438,7 @@ void Replay::pause(Session& session) {
     if (!session.replay) return;
     awaited_.erase(session.replay->query);
     session.replay->query = 0;
+    session.replay->asked = 0;
     session.replay->waiting = false;
     // Changes in the meantime are added to such a request, so it must start again from the
     // beginning.
