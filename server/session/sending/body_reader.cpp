@@ -18,11 +18,16 @@ constexpr std::size_t most_under_way = 64;
 }  // namespace
 
 void BodyReader::read(Session& session) {
-    const auto [reading, is_new] = readings_.try_emplace(session.id, Reading{&session, false});
+    const auto [reading, is_new] = readings_.try_emplace(session.id, Reading{&session});
     if (!is_new) return;
     if (journal_.is_refused()) return;  // the bodies may not be written yet
-    waiting_.push_back(session.id);
+    wait(session.id, reading->second);
     ask_next();
+}
+
+void BodyReader::wait(SessionId id, Reading& reading) {
+    if (reading.is_asked_for || std::exchange(reading.is_waiting, true)) return;
+    waiting_.push_back(id);
 }
 
 void BodyReader::ask_next() {
@@ -30,7 +35,9 @@ void BodyReader::ask_next() {
         const SessionId id = waiting_.front();
         waiting_.pop_front();
         const auto reading = readings_.find(id);
-        if (reading != readings_.end() && !reading->second.is_asked_for) ask(id, reading->second);
+        if (reading == readings_.end()) continue;
+        reading->second.is_waiting = false;
+        if (!reading->second.is_asked_for) ask(id, reading->second);
     }
 }
 
@@ -63,8 +70,7 @@ Session* BodyReader::receive(const MessagesRead& read) {
 
 void BodyReader::tick() {
     if (journal_.is_refused()) return;
-    for (const auto& [id, reading] : readings_)
-        if (!reading.is_asked_for) waiting_.push_back(id);
+    for (auto& [id, reading] : readings_) wait(id, reading);
     ask_next();
 }
 

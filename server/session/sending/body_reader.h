@@ -36,16 +36,18 @@ public:
 private:
     struct Reading {
         Session* session;
-        bool is_asked_for;
+        bool is_asked_for = false;
+        bool is_waiting = false;  ///< for other answers
     };
 
+    void wait(SessionId id, Reading& reading);
     void ask(SessionId id, Reading& reading);
     void ask_next();
 
     StoreLink& store_;
     Journal& journal_;
     boost::unordered_flat_map<SessionId, Reading> readings_;
-    std::deque<SessionId> waiting_;  ///< sessions that wait for other answers first
+    std::deque<SessionId> waiting_;  ///< each once, besides those that were forgotten
     std::size_t under_way_ = 0;
 };
 
