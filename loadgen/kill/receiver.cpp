@@ -155,8 +155,9 @@ void Receiver::take(const Publish& publish) {
 
 void Receiver::judge(const Publish& publish, Time now) {
     auto message = read_payload(publish.payload);
+    const bool is_whole = message && publish.payload == payload_of(*message);
     if (message && message->stream.kind == Kind::room) message->stream.to = number_;
-    if (!message || publish.topic != topic_of(message->stream, scene().run) ||
+    if (!is_whole || publish.topic != topic_of(message->stream, scene().run) ||
         publish.qos != qos_of(*message)) {
         scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
                                             static_cast<int>(publish.qos), publish.payload),

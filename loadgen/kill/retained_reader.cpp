@@ -33,6 +33,10 @@ void RetainedReader::on_packet(const Packet& packet) {
     const auto value = read_payload(publish->payload);
     if (!publish->retain || !value) return;  // one that is set at this moment
     const Time now = last_value_at_ = load::Clock::now();
+    if (publish->payload != payload_of(*value))
+        scene().book.note_fault(fmt::format("retained on {}: '{:.40}' is not what was sent",
+                                            publish->topic, publish->payload),
+                                now);
     const auto expected = expected_.find(value->stream);
     scene().book.read_value(*value, expected == expected_.end() ? 0 : expected->second, now);
     if (expected != expected_.end()) expected_.erase(expected);
