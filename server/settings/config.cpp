@@ -62,8 +62,8 @@ void add_general(Settings& settings, Config& config) {
         [&](auto& name, auto& text) { config.fsync = parse_fsync(name, text); });
     settings.size("max-data-bytes", config.max_data_bytes, 16 * 1024 * 1024, most_bytes,
                   "4/5 of the available disk space",
-                  "Maximum disk space for data. Beyond it, queues stop growing, and the sessions "
-                  "with the most waiting messages end");
+                  "Maximum disk space for data. Beyond it, queues stop growing, and the users with "
+                  "the most waiting messages lose sessions");
     settings.flag("demo", config.demo,
                   "Serve a demo chat page at /chat on the admin API's address, and WebSockets on "
                   "ws://127.0.0.1:8083 unless a ws or wss listener is set");
@@ -160,8 +160,8 @@ void add_logins(Settings& settings, Config& config) {
                  "File with the bearer token that the gateway sends to the auth hook",
                  [&](auto&, auto& text) { hook.token_file = text; });
     settings.any("access-file", "FILE", "",
-                 "File with the rules who may publish and subscribe to what; a rule is: allow|deny "
-                 "read|write|readwrite [user NAME] FILTER",
+                 "File with the rules that say which topics a user may publish and subscribe to; a "
+                 "rule is: allow|deny read|write|readwrite [user NAME] FILTER",
                  [&](auto&, auto& text) { config.authenticator.access_file = text; });
     settings.any("user-from", "FIELD", "username",
                  "How the user of a client is determined. username: its username, or its client id "
@@ -224,13 +224,14 @@ void add_sessions(Settings& settings, Config& config) {
     settings.size("persistent-session-bytes", config.persistent_session_bytes, 1024 * 1024,
                   most_bytes, "1GiB, or half of memory-budget if that is less",
                   "Maximum memory for the sessions of disconnected clients and all message queues. "
-                  "Beyond it, the session that has been disconnected longest ends");
+                  "Beyond it, sessions of the user that holds the most end");
     settings.size("queue-memory", config.queue_memory, 0, most_bytes, "64MiB",
                   "Maximum memory for messages that are queued for stored sessions. Beyond it, the "
                   "oldest messages are only on disk until they are sent");
-    settings.count("max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
-                   "Maximum number of messages that are queued for one client. Beyond it, the "
-                   "oldest are dropped");
+    settings.count(
+        "max-queued-messages", config.max_queued_messages, 1, 1'000'000'000, "10000",
+        "Maximum number of messages that are queued for one client. Beyond it, the oldest "
+        "messages of the sender with the most messages in the queue are dropped");
     settings.size("max-queued-bytes", config.max_queued_bytes, 1024, most_bytes, "4MiB",
                   "Maximum bytes of messages that are queued for one client");
 

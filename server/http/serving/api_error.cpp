@@ -107,7 +107,7 @@ constexpr ApiErrorRow table[] = {
     {ApiError::too_many_readers, "too_many_readers", status::service_unavailable,
      "Too many requests wait for presence changes or read traces."},
     {ApiError::standby, "standby", status::service_unavailable,
-     "This node is on standby; another node serves."},
+     "This node stands by. Either no node serves, or only the node with the data can answer this."},
     {ApiError::home_silent, "home_silent", status::service_unavailable,
      "The node that owns the data has not answered this node. A change may have happened."},
     {ApiError::memory_used_up, "memory_used_up", status::insufficient_storage,
