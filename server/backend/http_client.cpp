@@ -48,7 +48,7 @@ constexpr unsigned most_interim_answers = 10;
 
 /// Of what is read and not yet parsed. Beast's parser limits neither the extensions of a chunk nor
 /// the fields after the last chunk, and reads either to its end first.
-constexpr std::size_t most_unparsed_bytes = 128 * 1024;
+constexpr std::size_t most_unparsed_of_answer = 128 * 1024;
 
 bool is_interim(unsigned status) { return status / 100 == 1 && status != 101; }
 
@@ -138,7 +138,7 @@ struct HttpClient::Exchange {
                                    asio::redirect_error(asio::use_awaitable, exchange.error));
         if (exchange.error) co_return exchange;
 
-        boost::beast::flat_buffer buffer(most_unparsed_bytes);
+        boost::beast::flat_buffer buffer(most_unparsed_of_answer);
         std::optional<HttpAnswer> parser;
         unsigned left = most_interim_answers;
         do {
