@@ -128,9 +128,14 @@ class CommandTest(Case):
         self.assertEqual(status, 1, run.said)
         self.assertFalse(results["passed"])
         self.assertEqual(results["seed"], 7)
-        for kind in ("qos1", "qos2", "mixed", "inbox", "rooms", "shared", "retained", "wills"):
-            self.assertGreater(traffic[kind]["lost"], 0, kind)
         self.assertGreater(results["sessions_lost"], 0)
+        kinds = ("qos1", "qos2", "mixed", "inbox", "rooms", "shared", "retained", "wills")
+        unnoticed = {kind for kind in kinds if traffic[kind]["lost"] == 0}
+        for seed in range(8, 16):  # on a busy machine, three seconds are few messages of a kind
+            if unnoticed:
+                more = KillRun(self.folder, "none", "--kills", 3, "--seconds", 3, "--seed", seed, *NO_PRESENCE).run()[2]
+                unnoticed = {kind for kind in unnoticed if more[kind]["lost"] == 0}
+        self.assertEqual(unnoticed, set())
         self.assertRegex(run.said, r"fault at [\d.]+ s: lost: QoS \d message \d+ of publisher \d+ to receiver \d+")
         self.assertRegex(run.said, r"verdict: FAILED: [\d,]+ lost")
 
