@@ -334,6 +334,7 @@ TEST_CASE("an inbox does not give way to other sessions while a device has messa
     phone.expect("32 r" + topic + "k1 'a'");
     keeping_device(gateway, at_home(0, "eve"), "phone", false).send("e0 00").expect_close();
     phone.expect_nothing();
+    keeping_device(gateway, at_home(0, "eve"), "phone", false);  // its session has ended instead
     phone.close();
     device(gateway, v4, user, "desk").expect("32 r" + topic + "k1 'a'");
 }

@@ -61,11 +61,22 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     if (session.state.owner != 0)
         journal_.add_lazily(PutAbsence{
             session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
-    if (Absence* surplus = sessions_.over_quota(session)) {
+    end_surplus(session, now);
+}
+
+/// An inbox from which a device has messages gives way to the next session.
+void Disconnects::end_surplus(Session& session, Millis now) {
+    constexpr int inboxes_skipped = 16;
+    for (int left = inboxes_skipped; left > 0; --left) {
+        Absence* const surplus = sessions_.over_quota(session);
+        if (!surplus) return;
         Session& oldest = dormant_.session_of(*surplus);
-        if (inboxes_.has_handed_out(oldest)) return inboxes_.begin_anew(oldest, now);
+        if (inboxes_.has_handed_out(oldest)) {
+            inboxes_.begin_anew(oldest, now);
+            continue;
+        }
         ++counters_.sessions_over_quota;
-        keeper_.end_disconnected(oldest, "persistent-session-quota is exceeded", now);
+        return keeper_.end_disconnected(oldest, "persistent-session-quota is exceeded", now);
     }
 }
 

@@ -50,6 +50,7 @@ public:
 private:
     void tell_history(const Session& session, const Ending& ending, Millis now);
     void leave_to_next_start(const Session& session);
+    void end_surplus(Session& session, Millis now);
 
     const BrokerSettings& settings_;
     SessionTable& sessions_;
