@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "server/base/log.h"
 #include "server/cluster/rules/incarnation.h"
 #include "server/cluster/rules/succession.h"
 
@@ -94,6 +93,7 @@ void ClusterNode::begin_life(Joined joined, Joining joining) {
     poll_ = {};
     next_beat_ = 0;
     claimable_since_.reset();
+    has_warned_ = false;
     spdlog::info("joined the cluster {} as {}", birth_, own_.incarnation);
     const std::lock_guard lock(mutex_);
     hello_ = {own_.incarnation, birth_};
@@ -125,6 +125,7 @@ RowStore::Result ClusterNode::beat(RedisConnection& redis, Deadline deadline, bo
     poll_ = std::move(poll);
     sent_ = sent;
     answered_ = boot_now();
+    warn_of_shared_address();
     return {};
 }
 
@@ -170,12 +171,21 @@ std::set<std::string> ClusterNode::addresses(Millis standstill) const {
 /// node would ask itself and take the other for dead.
 std::string ClusterNode::link_of(const Beat& beat) const {
     const std::string& address = poll_.node(beat.incarnation).link_address;
-    if (address != address_ || node_name_of(beat.incarnation) == place_.name) return address;
-    log_limited(spdlog::level::warn,
-                "node {} has this node's link address, {}: neither can tell whether the other's "
-                "process is gone; set link-listen or link-address",
-                beat.incarnation, address);
-    return {};
+    const bool is_here = address == address_ && node_name_of(beat.incarnation) != place_.name;
+    return is_here ? std::string() : address;
+}
+
+void ClusterNode::warn_of_shared_address() {
+    if (has_warned_) return;
+    for (const Beat& beat : poll_.beats) {
+        if (beat.is_condemned || beat.incarnation == own_.incarnation) continue;
+        if (!link_of(beat).empty()) continue;
+        has_warned_ = true;
+        spdlog::warn(
+            "node {} has this node's link address, {}: neither can tell whether the other's "
+            "process is gone; set link-listen or link-address",
+            beat.incarnation, address_);
+    }
 }
 
 bool ClusterNode::may_claim(const std::vector<Token>& tokens) {
