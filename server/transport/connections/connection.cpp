@@ -337,9 +337,10 @@ void Connection::on_due() {
     if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
     if (is_early() || await_edge()) return;
     // A client that sends without end, but no CONNECT, always waits for its next turn.
-    const bool waited_for_us =
-        awaited_turns_ > 0 &&
+    const bool has_grace =
+        (queued_ && handshaking()) ||
         monotonic_now() < last_packet_ + graces * context_.settings.login_timeout;
+    const bool waited_for_us = awaited_turns_ > 0 && has_grace;
     for (int looks = 0; looks < most_looks; ++looks)
         if (!reads() || scheduled() || !receive()) break;
     settle();
