@@ -11,6 +11,7 @@
 #include "server/message/topics.h"
 #include "server/session/users/inbox_senders.h"
 #include "tests/support/durable_cluster.h"
+#include "tests/support/gateway.h"
 #include "tests/support/versions.h"
 
 using namespace pulsegate;
@@ -152,6 +153,32 @@ TEST_CASE("when there are too many inboxes, those who have many give way to thos
             CHECK(scene.inbox_of("dave") == "important ");
             CHECK(scene.inbox_of("mal1-0").find("hello") != std::string::npos);
         }
+}
+
+TEST_CASE("an inbox does not give way to other sessions while a device has messages from it") {
+    Gateway gateway([](Config& config) { config.persistent_session_quota = 1; });
+    const auto bob = at_home(0, "bob");
+    const auto eve = at_home(0, "eve");
+    const auto message = "32 r s'inbox/" + bob + "' k1 'a'";
+    Conversation sender(gateway);
+    sender.login(at_home(0, "sender")).send(message).expect("40 02 k1");
+    const auto log_in = [](Conversation& device, const char* flags, const std::string& user) {
+        const auto connect = std::string("10 r s'MQTT' 04 ") + flags + " k10 s'phone' s'";
+        device.send(connect + user + "'").expect("20 r 00 00");
+    };
+    Conversation phone(gateway);
+    log_in(phone, "82", bob);
+    phone.expect(message);
+    Conversation other(gateway);
+    log_in(other, "80", eve);
+    other.send("e0 00").expect_close();
+    phone.expect_nothing();
+    Conversation again(gateway);
+    log_in(again, "80", eve);  // its session has ended instead
+    phone.close();
+    Conversation next(gateway);
+    log_in(next, "82", bob);
+    next.expect(message);
 }
 
 TEST_CASE("while memory is scarce, inboxes don't become more, and many give way to few") {

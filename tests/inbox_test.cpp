@@ -323,22 +323,6 @@ TEST_CASE("what the first device has not acknowledged goes on to the next one") 
     device(gateway, v4, user, "desk").expect_nothing();
 }
 
-TEST_CASE("an inbox does not give way to other sessions while a device has messages from it") {
-    Gateway gateway([](Config& config) { config.persistent_session_quota = 1; });
-    const auto user = at_home(0, "bob");
-    const auto topic = text("inbox/" + user);
-    Conversation sender(gateway);
-    sender.login(at_home(0, "sender"));
-    sender.send("32 r" + topic + "k1 'a'").expect("40 02 k1");
-    Conversation phone = device(gateway, v4, user, "phone");
-    phone.expect("32 r" + topic + "k1 'a'");
-    keeping_device(gateway, at_home(0, "eve"), "phone", false).send("e0 00").expect_close();
-    phone.expect_nothing();
-    keeping_device(gateway, at_home(0, "eve"), "phone", false);  // its session has ended instead
-    phone.close();
-    device(gateway, v4, user, "desk").expect("32 r" + topic + "k1 'a'");
-}
-
 TEST_CASE("a device that keeps its session keeps what waited for it") {
     Gateway gateway;
     const auto user = at_home(0, "bob");

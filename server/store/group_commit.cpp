@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds longest_transaction{5};
-constexpr std::size_t most_bytes = 4 * 1024 * 1024;
+constexpr std::size_t most_bytes_a_group = 4 * 1024 * 1024;
 /// Deletions of one transaction: these, and a quarter of the others, so that they never pile up.
 constexpr std::size_t deletions = 1000;
 
@@ -125,7 +125,9 @@ void GroupCommit::exclude_mistake() {
 
 std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<std::size_t> count) {
     const auto end = Clock::now() + longest_transaction;
-    const auto is_full = [&] { return writer_.bytes() >= most_bytes || Clock::now() >= end; };
+    const auto is_full = [&] {
+        return writer_.bytes() >= most_bytes_a_group || Clock::now() >= end;
+    };
     mistaken_ = nullptr;
     if (mirror_) mirror_->prepare();
     writer_.begin();

@@ -18,21 +18,11 @@ constexpr Millis pause = 50;
 /// The time in ns that a connection owes for each unit of work.
 constexpr std::int64_t work_time = 100;
 
-/// Reads before a connection is given up, enough to empty a socket without a whole packet.
-/// WebSocket pongs, or beginnings of packets under TLS, may come as fast as they are read.
-constexpr int most_looks = 256;
-
 /// Reads from TLS in one turn, of records of at most 16 KB. Without TLS there is one read.
 constexpr int reads_of_tls_a_turn = 4;
 
 /// The cost of a TLS record without data, usually a key update.
 constexpr std::uint64_t record_work = 100;
-
-/// The grace for a connection whose login timeout passed while it waited for its turn.
-constexpr Tick ticks_to_answer = 2;
-
-/// How many login timeouts a connection may take in all, if it waits for its turn.
-constexpr Millis graces = 4;
 
 /// True for packets that may cause much work. The work of others delays only these.
 bool may_be_much_work(Bytes packet) {
@@ -326,74 +316,6 @@ void Connection::consume(Bytes input, Millis now) {
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.
     if (alive) context_.wheel.schedule(*this, due_at(now));
-}
-
-/// Perhaps the loop was late and the client not silent, so the socket is read before the connection
-/// is given up.
-void Connection::on_due() {
-    const boost::intrusive_ptr alive(this);
-    Wheel& wheel = context_.wheel;
-    // While it is parked we don't read it, so its silence means nothing.
-    if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
-    if (is_early() || await_edge()) return;
-    // A client that sends without end, but no CONNECT, always waits for its next turn.
-    const bool has_grace =
-        (queued_ && handshaking()) ||
-        monotonic_now() < last_packet_ + graces * context_.settings.login_timeout;
-    const bool waited_for_us = awaited_turns_ > 0 && has_grace;
-    for (int looks = 0; looks < most_looks; ++looks)
-        if (!reads() || scheduled() || !receive()) break;
-    settle();
-    if (reads() && holds_packet()) {
-        ++context_.counters.expiry_false_alarms;
-        wheel.schedule(*this, wheel.now() + 1);
-        return read_on();
-    }
-    if (scheduled()) {
-        if (reads()) ++context_.counters.expiry_false_alarms;
-        return read_on();
-    }
-    switch (state_) {
-        case State::open:
-            return end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
-        case State::login:
-            if (waited_for_us) return wheel.schedule(*this, wheel.now() + ticks_to_answer);
-            ++context_.counters.login_timeouts;
-            return end({Cause::timeout, Reason::success, cause_of_login_timeout()});
-        case State::lingering: return close();
-        case State::lost:
-        case State::ending:
-        case State::closed: return;
-    }
-}
-
-/// When to check the silence that begins now: at the limit, or earlier to send a WebSocket ping.
-Tick Connection::due_at(Millis now) const {
-    const Tick end = tick_after(now + limit_);
-    const Millis ping = context_.settings.websocket_ping;
-    return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
-}
-
-/// True if the client's limit has not passed. A WebSocket is due earlier for a ping, which keeps
-/// proxies from closing it, or because pings were in force when it was scheduled. The answer to a
-/// ping is no sign of life.
-bool Connection::is_early() {
-    if (state_ != State::open) return false;
-    const Tick end = tick_after(last_packet_ + limit_);
-    if (end <= context_.wheel.now()) return false;
-    if (websocket() && context_.settings.websocket_ping != 0) {
-        append_ping(outgoing());
-        sent_something();
-    }
-    context_.wheel.schedule(*this, std::min(end, due_at(monotonic_now())));
-    return true;
-}
-
-/// Has a packet arrived that waits until the shard has time for it?
-bool Connection::holds_packet() const {
-    return parked_ && partial_ &&
-           next_frame(as_bytes(*partial_), context_.settings.max_packet_size, version_).status ==
-               Frame::Status::complete;
 }
 
 /// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's
