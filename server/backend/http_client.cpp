@@ -24,6 +24,7 @@
 #include "server/base/clock.h"
 #include "server/base/files/whole_file.h"
 #include "server/base/text/lines.h"
+#include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
 
 namespace pulsegate {
@@ -45,10 +46,6 @@ using TlsStream = asio::ssl::stream<tcp::socket&>;
 /// 100, 103 and the like come before the answer (RFC 9110, section 15.2); each has a header of 16
 /// KiB at most.
 constexpr unsigned most_interim_answers = 10;
-
-/// Of what is read and not yet parsed. Beast's parser limits neither the extensions of a chunk nor
-/// the fields after the last chunk, and reads either to its end first.
-constexpr std::size_t most_unparsed_of_answer = 128 * 1024;
 
 bool is_interim(unsigned status) { return status / 100 == 1 && status != 101; }
 
@@ -138,7 +135,7 @@ struct HttpClient::Exchange {
                                    asio::redirect_error(asio::use_awaitable, exchange.error));
         if (exchange.error) co_return exchange;
 
-        boost::beast::flat_buffer buffer(most_unparsed_of_answer);
+        boost::beast::flat_buffer buffer(most_unparsed_http);
         std::optional<HttpAnswer> parser;
         unsigned left = most_interim_answers;
         do {

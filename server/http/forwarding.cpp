@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "server/base/files/socket_pair.h"
+#include "server/base/text/unparsed_http.h"
 #include "server/cluster/membership.h"
 
 namespace pulsegate {
@@ -40,7 +41,7 @@ struct WayToHome {
     explicit WayToHome(local::socket socket) : stream(std::move(socket)) {}
 
     beast::basic_stream<local> stream;
-    beast::flat_buffer unread{};
+    beast::flat_buffer unread{most_unparsed_http};
 };
 
 /// HEAD is asked as GET: the server needs the length of the body.

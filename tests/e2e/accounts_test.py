@@ -44,6 +44,25 @@ class AccountsTest(unittest.TestCase):
         self.assertIn("work_a_turn", slices)
         self.assertEqual(sorted(name for name in slices if f"`{name}`" not in TABLES), [])
 
+    def test_each_buffer_for_http_has_a_bound(self):
+        """Beast's parser does not count everything that it makes its buffer keep."""
+        bounds = [bound for path in sources(SERVER)
+                  for bound in re.findall(r"\bflat_buffer (\w+[^;]*);", stripped(path.read_text()))]
+        self.assertGreater(len(bounds), 3)
+        self.assertEqual([bound for bound in bounds if "most_unparsed_http" not in bound], [])
+
+    def test_no_string_is_emptied_in_a_way_that_keeps_its_memory(self):
+        """`text = {}` does; free_memory and clear say what they do."""
+        found = []
+        for path in sources(SERVER):
+            text = stripped(path.read_text())
+            header = path.with_suffix(".h")
+            declared = text + (stripped(header.read_text()) if header.exists() else "")
+            strings = set(re.findall(r"\b(?:std::string|Buffer)&? (\w+)\b", declared))
+            emptied = re.findall(r"^\s*(?:if \(.*\) )?(?:\w+(?:\.|->))*(\w+) = \{\};", text, re.MULTILINE)
+            found += [f"{path.name}: {name}" for name in emptied if name in strings]
+        self.assertEqual(found, [])
+
     def test_a_new_container_is_found_wherever_it_stands(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         Path(folder, "new.h").write_text("""

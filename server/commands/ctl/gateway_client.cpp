@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "server/base/files/local_socket_path.h"
+#include "server/base/text/unparsed_http.h"
 
 namespace pulsegate {
 
@@ -145,7 +146,7 @@ GatewayClient::Answer GatewayClient::ask(Verb verb, std::string_view target,
     Answer answer;
     Request request = request_to(place_, verb, target, body);
     exchange(place_, request, [&](auto& stream) {
-        boost::beast::flat_buffer buffer;
+        boost::beast::flat_buffer buffer(most_unparsed_http);
         web::response_parser<web::string_body> parser;
         parser.body_limit(most_answer_bytes);
         web::read(stream, buffer, parser);
@@ -162,7 +163,7 @@ GatewayClient::Answer GatewayClient::follow(std::string_view target,
     Answer answer;
     Request request = request_to(place_, Verb::get, target, {});
     exchange(place_, request, [&](auto& stream) {
-        boost::beast::flat_buffer buffer;
+        boost::beast::flat_buffer buffer(most_unparsed_http);
         web::response_parser<web::string_body> parser;
         parser.body_limit(boost::none);
         boost::system::error_code error;

@@ -28,6 +28,7 @@
 
 #include "server/base/files/local_socket_path.h"
 #include "server/base/log.h"
+#include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
 #include "server/http/serving/http_connections.h"
 #include "server/http/serving/request_framing.h"
@@ -56,10 +57,6 @@ constexpr auto first_header_timeout = 2s;
 constexpr auto goodbye_timeout = 1s;
 /// Room for a thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
-
-/// Of what is read and not yet parsed. Beast's parser limits neither the extensions of a chunk nor
-/// the fields after the last chunk, and reads either to its end first.
-constexpr std::size_t most_unparsed_bytes = 2 * std::size_t{most_header_bytes};
 
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -262,7 +259,7 @@ struct HttpServer::Impl {
         HttpConnection client(std::move(socket), from);
         connections.add(client);
         if (from.has_tls && !co_await shake_hands(client)) co_return;
-        beast::flat_buffer buffer(most_unparsed_bytes);
+        beast::flat_buffer buffer(most_unparsed_http);
         std::chrono::seconds header_timeout = first_header_timeout;
         bool goes_on = true;
         while (goes_on) {
