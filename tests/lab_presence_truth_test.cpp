@@ -366,8 +366,14 @@ TEST_CASE("a change that lasted and was hidden from one of two observers is foun
     SUBCASE("but it asked again") {
         scene.happens(Kind::online, 14s);
         tell(1, true, 14s, 3);
-        tell(2, true, 15s, 3, 0s, true);
+        tell(2, true, 15s, 3, 15s, true);
         CHECK(scene.faults() == Faults{});
+    }
+    SUBCASE("and the next one looks like the answer to a question that was not asked") {
+        scene.happens(Kind::online, 14s);
+        tell(1, true, 14s, 3);
+        tell(2, true, 15s, 3, 0s, true);
+        CHECK(scene.faults() == Faults{Fault::Kind::hidden});
     }
     SUBCASE("to the end") {
         const auto judged = [&](std::uint32_t observer, Duration until) {
@@ -383,6 +389,23 @@ TEST_CASE("a change that lasted and was hidden from one of two observers is foun
         tell(2, false, 12s, 2);
         CHECK(judged(2, 20s) == 0);
     }
+}
+
+TEST_CASE("of two answers to one question, the second is the report of a change") {
+    const auto offline_at = [](Duration at, Duration since) {
+        Scene scene;
+        const auto told = [&](bool online, Duration when, std::uint64_t version) {
+            scene.presence.observed(
+                {1, client, online, version, start + when, true, start + since});
+        };
+        scene.happens(Kind::online, 1s);
+        told(true, 2s, 1);
+        told(false, at, 2);
+        told(true, at + 1ms, 3);
+        return scene.faults();
+    };
+    CHECK(offline_at(20s, 1s) == Faults{Fault::Kind::false_offline});
+    CHECK(offline_at(20s, 19s) == Faults{});
 }
 
 TEST_CASE("facts of liveness survive the way to another worker") {

@@ -48,9 +48,12 @@ std::size_t Presence::PairHash::operator()(const Pair& pair) const {
     return mix(std::uint64_t{pair.observer} << 32 | pair.user);
 }
 
-Presence::Order Presence::observed(const Observation& seen) {
-    auto& last = last_version_[{seen.observer, seen.user}];
-    if (seen.version < last) return Order::out_of_order;
+Presence::Order Presence::observed(const Observation& told) {
+    Told& before = last_told_[{told.observer, told.user}];
+    if (told.version < before.version) return Order::out_of_order;
+    Observation seen = told;
+    seen.snapshot = told.snapshot && before.at < told.since;
+    const std::uint64_t last = std::exchange(before, {told.version, told.at}).version;
 
     Changes& changes = changes_[seen.user];
     auto change = std::ranges::lower_bound(changes, seen.version, {}, &Change::version);
@@ -64,7 +67,7 @@ Presence::Order Presence::observed(const Observation& seen) {
         change->first = std::min(change->first, seen.at);
         change->snapshot = change->snapshot && seen.snapshot;
     }
-    note_skips(seen, std::exchange(last, seen.version), changes, change);
+    note_skips(seen, last, changes, change);
     return contradicts ? Order::contradiction : Order::news;
 }
 
@@ -173,8 +176,8 @@ void Presence::judge_last(std::uint32_t observer, std::uint32_t user, Time since
     if (found == changes_.end()) return;
     const Change& newest = found->second.back();
     if (newest.snapshot || newest.first < since || newest.first > until - slack) return;
-    const auto last = last_version_.find({observer, user});
-    if (last == last_version_.end() || last->second < newest.version)
+    const auto last = last_told_.find({observer, user});
+    if (last == last_told_.end() || last->second.version < newest.version)
         verdict.faults.push_back({Verdict::Fault::Kind::hidden, user, newest.first, observer});
 }
 

@@ -44,9 +44,10 @@ public:
         std::uint32_t user = 0;
         bool online = false;
         std::uint64_t version = 0;
-        Time at{};              ///< of the run's common clock
-        bool snapshot = false;  ///< the state as an answer to a question, not the report of a
-                                ///< change
+        Time at{};  ///< of the run's common clock
+        /// The state as an answer to a question, not the report of a change. An observer asks once
+        /// when it begins to watch, so later it is told changes, however they are marked.
+        bool snapshot = false;
         /// Since then, the observer must be told each change; `max()`: it need not be told all.
         Time since = Time::max();
     };
@@ -54,7 +55,7 @@ public:
     /// `contradiction`: a different state than this or another observer was told for the same
     /// version.
     enum class Order : std::uint8_t { news, repeated, out_of_order, contradiction };
-    Order observed(const Observation& seen);
+    Order observed(const Observation& told);
 
     void happened(std::uint32_t user, const Liveness& fact);
     bool nothing_observed() const { return changes_.empty(); }
@@ -154,7 +155,13 @@ private:
     static bool shown(const Changes& changes, Time at);
     static bool watched_until_news(const Changes& changes, Time at, Time watched_since);
 
-    std::unordered_map<Pair, std::uint64_t, PairHash> last_version_;
+    /// What an observer was told last of a user.
+    struct Told {
+        std::uint64_t version = 0;
+        Time at = Time::min();
+    };
+
+    std::unordered_map<Pair, Told, PairHash> last_told_;
     std::unordered_map<std::uint32_t, Changes> changes_;
     std::unordered_map<std::uint32_t, std::vector<Liveness>> facts_;
     std::vector<Skip> skips_;

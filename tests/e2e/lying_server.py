@@ -24,6 +24,7 @@ Lies:
     hide-offline=N  every Nth client is not told when others go offline
     contradict=N    every Nth time that a client is told of presence, the state is the other one
     flap=N          every Nth user is shown as offline for a moment, 2 s after the login
+    flap-kept=N     the same, and these changes are marked as retained messages
     http-offline=N  every Nth user that HTTP is asked for is told to be offline
     http-ghosts=N   every Nth user that HTTP is asked for is told to be online
     http-order=N    every Nth version that HTTP tells is an old one
@@ -76,7 +77,9 @@ class Server:
         if not known or self.users[name]["state"] != "online":
             self.show(name, "online")
         if self.lies.tells("flap"):
-            asyncio.get_running_loop().call_later(2, self.flap, name)
+            asyncio.get_running_loop().call_later(2, self.flap, name, 0)
+        if self.lies.tells("flap-kept"):
+            asyncio.get_running_loop().call_later(2, self.flap, name, 1)
 
     def goes(self, name, client):
         if self.here.get(name) is client:
@@ -84,17 +87,17 @@ class Server:
             if not self.lies.tells("ghosts"):
                 self.show(name, "offline")
 
-    def flap(self, name):
+    def flap(self, name, retained):
         if name in self.here:
-            self.show(name, "offline")
-            self.show(name, "online")
+            self.show(name, "offline", retained)
+            self.show(name, "online", retained)
 
-    def show(self, name, state):
+    def show(self, name, state, retained=0):
         version = max(self.users.get(name, {"version": 0})["version"] + 1, int(time.time() * 1000))
         self.users[name] = {"user": name, "state": state, "version": version}
         topic = f"presence/{name}".encode()
         for watcher in list(self.by_topic.get(topic, ())):
-            self.tell(watcher, topic)
+            self.tell(watcher, topic, retained)
 
     def tell(self, watcher, topic, retained=0):
         name = topic.decode().partition("/")[2]
