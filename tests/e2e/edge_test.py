@@ -168,6 +168,25 @@ class TalkTest(EdgeCase):
             carl.publish("big", big, qos=1)
             self.assertEqual(bob.receive_publish(), ("big", big))
 
+    def test_the_answer_to_a_ping_never_comes_within_a_message(self):
+        home, edge = self.nodes()
+        big = bytes(range(250)) * (BIG // 250)
+        with Client(edge.port, receive_buffer=4096) as slow, home.connect("carl") as carl:
+            slow.login("slow")
+            slow.subscribe("big")
+            sent = 3
+            for _ in range(sent):
+                carl.publish("big", big)
+            got, pings = b"", 0
+            while len(got) < sent * len(big):
+                slow.send(PINGREQ)
+                pings += 1
+                got += slow.socket.recv(20_000)
+            slow.put_back(got)
+            answers = [slow.receive() for _ in range(sent + pings)]
+            self.assertEqual(answers.count((0xD0, b"")), pings)
+            self.assertEqual(answers.count((0x30, text("big") + big)), sent)
+
 
 def conversation(left, right):
     """What two clients at these nodes get: topic aliases, a small Receive Maximum and Maximum Packet Size, an inbox, a room,

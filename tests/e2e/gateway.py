@@ -407,6 +407,10 @@ class Client:
         suback = self.receive()
         assert suback and suback[0] == 0x90, f"SUBACK is {suback}"
 
+    def put_back(self, received):
+        """`receive()` gives packets of these bytes first."""
+        self._unread = received + self._unread
+
     def ping(self):
         self.send(PINGREQ)
         answer = self.receive()

@@ -4,9 +4,26 @@
 #include <cerrno>
 #include <utility>
 
+#include "protocol/decode.h"
 #include "server/base/text/free_memory.h"
 
 namespace pulsegate {
+
+namespace {
+
+/// The length of the packets at the front of `bytes` that begin before `end`.
+std::size_t packets_before(std::string_view bytes, std::size_t end) {
+    if (bytes.size() <= end) return bytes.size();
+    std::size_t size = 0;
+    while (size < end) {
+        const Frame packet = next_frame(as_bytes(bytes.substr(size)), bytes.size());
+        if (packet.status != Frame::Status::complete) return bytes.size();
+        size += packet.size;
+    }
+    return size;
+}
+
+}  // namespace
 
 Channel::~Channel() { peer_.forget(name_, end_); }
 
@@ -29,12 +46,12 @@ ssize_t Channel::receive(void* buffer, std::size_t size) {
 
 ssize_t Channel::send(std::string_view bytes) {
     if (is_adrift_ || has_ended_) return static_cast<ssize_t>(bytes.size());
-    if (room_ == 0 || !peer_.may_send(name_)) {
+    if (room_ <= 0 || !peer_.may_send(name_)) {
         errno = EAGAIN;
         return -1;
     }
-    bytes = bytes.substr(0, room_);
-    room_ -= static_cast<std::uint32_t>(bytes.size());
+    bytes = bytes.substr(0, packets_before(bytes, static_cast<std::size_t>(room_)));
+    room_ -= static_cast<std::int64_t>(bytes.size());
     peer_.send(name_, bytes);
     has_sent_ = true;
     tell_terms();
@@ -73,7 +90,7 @@ void Channel::arrive(std::string_view bytes) {
 }
 
 void Channel::widen(std::uint32_t bytes) {
-    room_ += std::min(bytes, window - room_);
+    room_ = std::min<std::int64_t>(room_ + bytes, window);
     tell(false, true);
 }
 

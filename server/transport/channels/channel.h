@@ -49,8 +49,8 @@ protected:
 
 /// This node's end of a connection that has its socket on another node, the client's edge. It
 /// stands for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
-/// frames. Each direction has a window: a sender may have so many bytes under way that the other
-/// end has not taken.
+/// frames. Each direction has a window: while the other end has not taken so many bytes, the sender
+/// sends no further packet. Only whole packets travel, because the edge sends some of its own.
 ///
 /// It belongs to its connection, on the thread of the shard.
 class Channel {
@@ -72,6 +72,7 @@ public:
     void watch(Polled& polled) { polled_ = &polled; }
     /// As of a socket: the number of bytes, 0 at the end, or -1 and `errno`.
     ssize_t receive(void* buffer, std::size_t size);
+    /// `bytes` must be whole packets. It sends a number of whole packets.
     ssize_t send(std::string_view bytes);
     /// Sends these bytes even if the window is full.
     void send_last(std::string_view bytes);
@@ -115,8 +116,9 @@ private:
     std::string input_;
     std::size_t read_ = 0;  ///< bytes of `input_` that were received
     Ending ending_{Cause::connection_lost, Reason::success, "the peer closed without DISCONNECT"};
-    std::uint32_t room_ = window;  ///< bytes that may still be sent
-    std::uint32_t taken_ = 0;      ///< not reported yet
+    std::int64_t room_ = window;  ///< bytes that may still be sent; below 0: the last packet was
+                                  ///< larger
+    std::uint32_t taken_ = 0;     ///< not reported yet
     Cause end_ = Cause::connection_lost;
     std::optional<Terms> terms_{};  ///< of a client that is logged in, while they are not told
     bool has_sent_ = false;
