@@ -14,6 +14,7 @@ from pathlib import Path
 
 from certificates import Certificates
 from gateway import Client, Gateway, add_users, binary, connect_packet, port_of, wait_until
+from mosquitto import leave_a_session
 from streams import WebSocket
 
 FREE_PORTS = 'listen = ["mqtt://127.0.0.1:0", "http://127.0.0.1:0"]\n'
@@ -266,6 +267,21 @@ class ReloadTest(SettingsTestCase):
         self.assertEqual(silent.receive_until_closed(), [])
         self.assertEqual(gateway.metric("pulsegate_expiries_total"), 1)
         self.assertEqual(gateway.metric("pulsegate_connections"), 1)
+
+    def test_a_queue_keeps_its_messages_when_its_limit_is_lowered(self):
+        gateway = self.gateway("max-queued-messages = 100\n")
+        leave_a_session(gateway, "-q", "1", "-i", "away", "-t", "a")
+        with gateway.connect("ann") as ann:
+            def publish(*numbers):
+                for number in numbers:
+                    ann.publish("a", b"%d" % number, qos=1)
+                    self.assertEqual(ann.receive()[0], 0x40)
+
+            publish(*range(20))
+            self.reload(gateway, "max-queued-messages = 3\n", "settings reloaded: max-queued-messages")
+            publish(20)
+        with gateway.connect("away", clean=False) as away:
+            self.assertEqual([away.receive_publish()[1] for _ in range(20)], [b"%d" % number for number in range(1, 21)])
 
     def test_a_setting_that_is_removed_gets_its_default_again(self):
         gateway = self.gateway('idle-timeout = "60s"\n')

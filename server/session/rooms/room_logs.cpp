@@ -133,17 +133,20 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
     Backlog backlog;
     if (!has_missed(user, place, now)) return backlog;
     std::vector<Unread> rooms;
+    // A room keeps what it has when a reload lowers the limit, and its members get that.
+    std::size_t most = std::max<std::size_t>(settings_.max_queued_messages, 1);
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         ++work_;
-        if (const Outbox* const outbox = queue_of(topic, now))
-            rooms.push_back({.topic = logs_.find(topic)->first,
-                             .next = outbox->queue().rbegin(),
-                             .end = outbox->queue().rend(),
-                             .place = std::max(place, since)});
+        const Outbox* const outbox = queue_of(topic, now);
+        if (!outbox) return;
+        most = std::max<std::size_t>(most, outbox->queued());
+        rooms.push_back({.topic = logs_.find(topic)->first,
+                         .next = outbox->queue().rbegin(),
+                         .end = outbox->queue().rend(),
+                         .place = std::max(place, since)});
     });
     const auto newest = [](const Unread& room) { return room.next->stamp; };
     std::ranges::sort(rooms, std::ranges::greater(), newest);
-    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
     const std::vector<Stamp> queued = queued_after(session, place);
     const auto take_newest = [&](Unread& room) {
         ++work_;

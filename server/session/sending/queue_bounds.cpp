@@ -11,6 +11,12 @@ namespace pulsegate {
 
 namespace {
 
+std::size_t sum_of_costs(const Queue& messages) {
+    std::size_t sum = 0;
+    for (const QueuedMessage& each : messages) sum += each.cost;
+    return sum;
+}
+
 HistoryEvent dropped(const Session& session, std::size_t messages, const char* why) {
     return {.kind = HistoryKind::dropped,
             .time = wall_now(),
@@ -22,12 +28,21 @@ HistoryEvent dropped(const Session& session, std::size_t messages, const char* w
 
 }  // namespace
 
+/// A queue that is larger than its limits, which a reload has lowered, keeps its messages.
+QueueBounds::Bounds QueueBounds::bounds_of(const Exchanges& queue) const {
+    Bounds bounds{.messages = settings_.max_queued_messages, .bytes = settings_.max_queued_bytes};
+    if (const Outbox* const outbox = queue.outbox()) {
+        bounds.messages = std::max<std::size_t>(bounds.messages, outbox->queued());
+        bounds.bytes = std::max<std::size_t>(bounds.bytes, outbox->queued_bytes());
+    }
+    return bounds;
+}
+
 /// An empty queue takes a message of any size.
-bool QueueBounds::is_full(const Exchanges& queue, std::size_t bytes) const {
+bool QueueBounds::is_full(const Exchanges& queue, const Bounds& bounds, std::size_t bytes) {
     const Outbox* const outbox = queue.outbox();
     return outbox && outbox->queued() > 0 &&
-           (outbox->queued() >= settings_.max_queued_messages ||
-            outbox->queued_bytes() + bytes > settings_.max_queued_bytes);
+           (outbox->queued() >= bounds.messages || outbox->queued_bytes() + bytes > bounds.bytes);
 }
 
 /// True if a queue that has messages should not grow, because memory or the disk is short.
@@ -77,10 +92,11 @@ template <class MakeRoom>
 bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                            MakeRoom make_room) {
     const std::size_t cost = delivery.cost();
-    if (!is_full(queue, cost) && !is_short(owner, queue)) return true;
+    const Bounds bounds = bounds_of(queue);
+    if (!is_full(queue, bounds, cost) && !is_short(owner, queue)) return true;
     const bool has_shrunk = drop_expired(queue, owner, now);
     bool is_room = true;
-    while (is_room && is_full(queue, cost)) is_room = make_room();
+    while (is_room && is_full(queue, bounds, cost)) is_room = make_room();
     if (is_room && !has_shrunk && is_short(owner, queue)) is_room = make_room();
     return is_room;
 }
@@ -100,21 +116,23 @@ bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& del
 
 void QueueBounds::merge(Session& session, Queue messages, Millis now) {
     thread_.assert_here();
+    Bounds bounds = bounds_of(session.state.exchanges());
+    bounds.messages = std::max(bounds.messages, messages.size());
+    bounds.bytes = std::max(bounds.bytes, sum_of_costs(messages));
     session.state.exchanges().merge(totals_, std::move(messages));
-    drop_surplus(session, now);
+    drop_surplus(session, bounds, now);
     leave_to_store();
 }
 
 /// The last message may be of any size.
-void QueueBounds::drop_surplus(Session& session, Millis now) {
+void QueueBounds::drop_surplus(Session& session, const Bounds& bounds, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     drop_expired(session, now);
     const Outbox* const outbox = exchanges.outbox();
     if (!outbox || outbox->queued() == 0) return;
     work_ += outbox->queued();
-    const auto most = std::max<std::size_t>(settings_.max_queued_messages, 1);
-    const auto most_bytes =
-        std::max<std::size_t>(settings_.max_queued_bytes, outbox->queue().back().cost);
+    const auto most = std::max<std::size_t>(bounds.messages, 1);
+    const auto most_bytes = std::max<std::size_t>(bounds.bytes, outbox->queue().back().cost);
     Queue dropped;
     if (outbox->queued_bytes() > most_bytes)
         dropped = take_surplus(exchanges, most_bytes, Measure::bytes);

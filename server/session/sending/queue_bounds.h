@@ -88,13 +88,19 @@ public:
 private:
     bool has_expired(const Delivery& delivery, Millis now);
     bool is_refused(OwnerId owner, const Delivery& delivery);
-    bool is_full(const Exchanges& queue, std::size_t bytes) const;
+    /// What a queue may hold.
+    struct Bounds {
+        std::size_t messages;
+        std::size_t bytes;
+    };
+    Bounds bounds_of(const Exchanges& queue) const;
+    static bool is_full(const Exchanges& queue, const Bounds& bounds, std::size_t bytes);
     bool is_short(OwnerId owner, const Exchanges& queue) const;
     template <class MakeRoom>
     bool has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                   MakeRoom make_room);
     bool make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery);
-    void drop_surplus(Session& session, Millis now);
+    void drop_surplus(Session& session, const Bounds& bounds, Millis now);
     void note_lost(Session& session);
     void tell_traces(const Session& session);
     std::size_t take_expired(Exchanges& queue, OwnerId owner, Millis now);
