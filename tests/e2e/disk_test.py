@@ -204,6 +204,20 @@ class DiskTest(unittest.TestCase):
                     publisher.publish("chat/away", f"wrong {i}").wait_for_publish(60)
         with self.start() as gateway:
             gateway.wait_for_log("the clock was ahead before, at 2200-01-01")
+    def test_a_clock_that_is_set_back_keeps_nobody_from_being_disconnected(self):
+        with self.start() as gateway:
+            for number, (method, target) in enumerate((("POST", "/api/v1/users/eve0/revoke"), ("PUT", "/api/v1/bans?user=eve1"),
+                                                       ("DELETE", "/api/v1/clients?user=eve2"))):
+                with self.subTest(target):
+                    self.faults.set(clock_ahead=3600)
+                    user = f"eve{number}"
+                    with gateway.connect("phone", username=user, version=5) as eve:
+                        self.faults.set()
+                        status, said = gateway.ask(method, target)
+                        self.assertEqual((status, said["disconnected"]), (200, 1))
+                        first, body = eve.receive()
+                        self.assertEqual((first, body[0]), (0xE0, 0x98))
+
             with Publisher(gateway.port) as publisher:
                 publisher.publish("chat/away", "three").wait_for_publish(60)
             self.assertEqual(self.received(gateway),

@@ -11,6 +11,12 @@ std::optional<std::int64_t> token_issued(const Session& session) {
     return will ? will->token_issued : std::nullopt;
 }
 
+/// True if the client logged in after the administrator's request. If the clock was set back
+/// meanwhile, a login may seem to be in the future; then it came before the request.
+bool has_come_later(const Session& session, const Eviction& eviction) {
+    return session.since > eviction.arrived_by && session.since <= wall_now();
+}
+
 /// True if the client logged in with a token that is still valid.
 bool is_spared(const Session& session, const Eviction& eviction) {
     const auto since = eviction.tokens_spared_since;
@@ -93,7 +99,7 @@ void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicte
 }
 
 void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now) {
-    if (session.since > eviction.arrived_by || is_spared(session, eviction)) return;
+    if (has_come_later(session, eviction) || is_spared(session, eviction)) return;
     if (eviction.drops_wills && session.state.will()) {
         wills_.keep(session, nullptr);
         ++evicted.wills;
