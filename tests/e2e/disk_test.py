@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -91,6 +92,25 @@ class DiskTest(unittest.TestCase):
                 self.assertTrue(waiting.is_published())
             self.assertEqual(gateway.metric("pulsegate_expiries_total"), 0)
             self.assertEqual(self.received(gateway), ["before", "meanwhile"])
+
+    def test_a_disk_that_stands_still_holds_up_no_request_of_the_api_for_ever(self):
+        message = {"inbox": "bob", "payload": "hello"}
+        requests = (("PUT", "/api/v1/bans?user=eve"), ("POST", "/api/v1/users/bob/revoke"), ("DELETE", "/api/v1/users/bob"),
+                    ("PUT", "/api/v1/rooms/tea/members/bob"), ("POST", "/api/v1/publish", message),
+                    ("POST", "/api/v1/delayed", {**message, "in": 3600}), ("DELETE", "/api/v1/delayed?user=eve"),
+                    ("GET", "/api/v1/delayed"), ("GET", "/api/v1/webhooks/dead"), ("DELETE", "/api/v1/webhooks/dead?all=true"))
+        with self.start("--webhook", "http://127.0.0.1:1/") as gateway, ThreadPoolExecutor(len(requests)) as threads:
+            self.faults.set(stands_still=True)
+            try:
+                # Then the store's thread waits for the disk.
+                self.assertEqual(gateway.ask("PUT", "/api/v1/bans?user=mallory")[0], 503)
+                answers = list(threads.map(lambda request: gateway.ask(*request), requests))
+            finally:
+                self.faults.set()
+            for request, (status, said) in zip(requests, answers, strict=True):
+                with self.subTest(request):
+                    self.assertEqual(status, 503, said)
+                    self.assertEqual(said["code"], "not_stored")
 
     def wait_for_the_store(self, gateway, client):
         """Logs in anew where a session was stored, while the disk stands still: its CONNACK waits."""
@@ -184,6 +204,20 @@ class DiskTest(unittest.TestCase):
             wait_until(lambda: gateway.get_json("/api/v1/users/away")[1]["state"] == "offline")
             self.assertGreater(gateway.get_json("/api/v1/users/away")[1]["version"], version)
 
+    def test_a_clock_that_is_set_back_keeps_nobody_from_being_disconnected(self):
+        with self.start() as gateway:
+            for number, (method, target) in enumerate((("POST", "/api/v1/users/eve0/revoke"), ("PUT", "/api/v1/bans?user=eve1"),
+                                                       ("DELETE", "/api/v1/clients?user=eve2"))):
+                with self.subTest(target):
+                    self.faults.set(clock_ahead=3600)
+                    user = f"eve{number}"
+                    with gateway.connect("phone", username=user, version=5) as eve:
+                        self.faults.set()
+                        status, said = gateway.ask(method, target)
+                        self.assertEqual((status, said["disconnected"]), (200, 1))
+                        first, body = eve.receive()
+                        self.assertEqual((first, body[0]), (0xE0, 0x98))
+
     def test_a_clock_that_cannot_be_right_ends_the_start_and_leaves_the_order_alone(self):
         year = 365 * 24 * 3600
         with self.start() as gateway:
@@ -204,20 +238,6 @@ class DiskTest(unittest.TestCase):
                     publisher.publish("chat/away", f"wrong {i}").wait_for_publish(60)
         with self.start() as gateway:
             gateway.wait_for_log("the clock was ahead before, at 2200-01-01")
-    def test_a_clock_that_is_set_back_keeps_nobody_from_being_disconnected(self):
-        with self.start() as gateway:
-            for number, (method, target) in enumerate((("POST", "/api/v1/users/eve0/revoke"), ("PUT", "/api/v1/bans?user=eve1"),
-                                                       ("DELETE", "/api/v1/clients?user=eve2"))):
-                with self.subTest(target):
-                    self.faults.set(clock_ahead=3600)
-                    user = f"eve{number}"
-                    with gateway.connect("phone", username=user, version=5) as eve:
-                        self.faults.set()
-                        status, said = gateway.ask(method, target)
-                        self.assertEqual((status, said["disconnected"]), (200, 1))
-                        first, body = eve.receive()
-                        self.assertEqual((first, body[0]), (0xE0, 0x98))
-
             with Publisher(gateway.port) as publisher:
                 publisher.publish("chat/away", "three").wait_for_publish(60)
             self.assertEqual(self.received(gateway),

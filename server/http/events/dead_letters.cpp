@@ -56,7 +56,7 @@ awaitable<DeadLetters> letters_behind(const ApiContext& api, EventNumber after, 
                 answer(std::move(listed));
             });
     };
-    co_return co_await await_result<DeadLetters>(api.io, ask);
+    co_return co_await await_result<DeadLetters>(api.io, ask, store_deadline());
 }
 
 /// The reply has the number of dead letters; nothing if the store is in trouble.
@@ -73,8 +73,9 @@ awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::st
                  answer(found);
              }});
     };
-    const auto found = co_await await_result<std::optional<std::size_t>>(api.io, ask);
-    if (!found) co_return store_refusal(api, "nothing changed");
+    const auto found =
+        co_await await_result<std::optional<std::size_t>>(api.io, ask, store_deadline());
+    if (!found) co_return store_refusal(api, "nothing changed, or has not changed yet");
     if (*found == 0 && change.number)
         co_return api_refusal(ApiError::unknown_event, "no dead letter has this id");
     co_return api_reply({{named, *found}});

@@ -10,6 +10,7 @@
 #include "server/backend/await_result.h"
 #include "server/events/event_json.h"
 #include "server/events/event_kind.h"
+#include "server/http/questions/stored.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 
@@ -167,7 +168,7 @@ awaitable<EventPage> PresenceFeed::read_once(EventNumber after, std::size_t most
             after, kinds_of(EventKind::presence), most,
             [answer](Outcome, EventPage page) mutable { answer(std::move(page)); });
     };
-    co_return co_await await_result<EventPage>(io_, ask);
+    co_return co_await await_result<EventPage>(io_, ask, store_deadline());
 }
 
 awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiRequest& request) {

@@ -166,7 +166,7 @@ awaitable<Listed> list(const ApiContext& api, std::optional<std::string> user, s
                                             answer(Listed{outcome, std::move(found)});
                                         });
     };
-    co_return co_await await_result<Listed>(api.io, ask);
+    co_return co_await await_result<Listed>(api.io, ask, store_deadline());
 }
 
 awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operations) {
@@ -180,7 +180,7 @@ awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operat
                  answer(result);
              }});
     };
-    co_return co_await await_result<Submitted>(api.io, ask);
+    co_return co_await await_result<Submitted>(api.io, ask, store_deadline());
 }
 
 /// Claims room for all messages, or for none.
@@ -197,7 +197,9 @@ std::optional<Refusal> claim_room(const ApiContext& api, std::vector<PutDelayed>
     return refusal;
 }
 
-ApiReply nothing_stored(const ApiContext& api) { return store_refusal(api, "nothing is stored"); }
+ApiReply nothing_stored(const ApiContext& api) {
+    return store_refusal(api, "nothing is stored, or not stored yet");
+}
 
 ApiReply not_there() { return api_refusal(ApiError::unknown_message, "no such delayed message"); }
 

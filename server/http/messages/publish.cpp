@@ -6,7 +6,6 @@
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,9 +35,6 @@ namespace {
 /// The most messages of a request that shards handle at a time, because each may have very many
 /// receivers.
 constexpr std::size_t most_under_way = 256;
-
-/// After this time the disk must be stuck, and the connection is needed for other requests.
-constexpr std::chrono::seconds patience{10};
 
 using Orders = std::vector<std::shared_ptr<Message>>;
 using Results = std::vector<Published>;
@@ -103,8 +99,7 @@ awaitable<Results> publish_some(const ApiContext& api, std::span<std::shared_ptr
                 if (--under_way->left == 0) answer(std::move(under_way->results));
             });
     };
-    co_return co_await await_result<Results>(api.io, ask,
-                                             std::chrono::steady_clock::now() + patience);
+    co_return co_await await_result<Results>(api.io, ask, store_deadline());
 }
 
 json::object description_of(std::string topic, const Published& published) {

@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
+#include "server/http/questions/stored.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {
 
 struct Commit::Waiting {
-    explicit Waiting(boost::asio::io_context& io)
-        : timer(io, boost::asio::steady_timer::time_point::max()) {}
+    explicit Waiting(boost::asio::io_context& io) : timer(io, store_deadline()) {}
     boost::asio::steady_timer timer;
     std::optional<Outcome> outcome{};
 };

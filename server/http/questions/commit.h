@@ -14,7 +14,7 @@ class Commit {
 public:
     Commit(const ApiContext& api, std::vector<Operation> operations);
 
-    /// False if the store is in trouble. Call it once.
+    /// False if the store is in trouble or needs more than 10 s. Call it once.
     boost::asio::awaitable<bool> done() const;
 
 private:

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "server/backend/await_result.h"
@@ -14,12 +13,8 @@ namespace pulsegate {
 
 namespace {
 
-using Moment = std::chrono::steady_clock::time_point;
-
-Moment end_of_patience() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
-
 boost::asio::awaitable<bool> is_stored_until(const ApiContext& api, std::size_t shard,
-                                             Moment deadline) {
+                                             std::chrono::steady_clock::time_point deadline) {
     auto ask = [&api, shard](auto answer) {
         api.shards.send(shard, [answer](ShardAdmin& asked) {
             asked.broker().when_stored([answer](const Published& all) { answer(!all.refused); });
@@ -30,12 +25,16 @@ boost::asio::awaitable<bool> is_stored_until(const ApiContext& api, std::size_t 
 
 }  // namespace
 
+std::chrono::steady_clock::time_point store_deadline() {
+    return std::chrono::steady_clock::now() + std::chrono::seconds(10);
+}
+
 boost::asio::awaitable<bool> is_stored_by(const ApiContext& api, std::size_t shard) {
-    return is_stored_until(api, shard, end_of_patience());
+    return is_stored_until(api, shard, store_deadline());
 }
 
 boost::asio::awaitable<bool> is_stored_by_all(const ApiContext& api) {
-    const auto deadline = end_of_patience();
+    const auto deadline = store_deadline();
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard)
         if (!co_await is_stored_until(api, shard, deadline)) co_return false;
     co_return true;

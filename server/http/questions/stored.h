@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,6 +11,10 @@
 #include "server/http/serving/api_message.h"
 
 namespace pulsegate {
+
+/// The end of a wait for the store that begins now. Later the disk must be stuck, and the
+/// connection is needed for other requests.
+std::chrono::steady_clock::time_point store_deadline();
 
 /// Waits until the store has all changes that a shard, or each shard, has made so far. False if the
 /// store is in trouble or needs more than 10 s.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <charconv>
-#include <chrono>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -64,8 +63,8 @@ awaitable<std::map<Stamp, MessageRef>> read_bodies(const ApiContext& api,
         };
         api.store.ledger().read_messages(std::move(stamps), std::move(read));
     };
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    const auto found = co_await await_result<std::vector<StoredMessage>>(api.io, ask, deadline);
+    const auto found =
+        co_await await_result<std::vector<StoredMessage>>(api.io, ask, store_deadline());
     for (const StoredMessage& each : found) bodies.emplace(each.stamp, each.message);
     co_return bodies;
 }
