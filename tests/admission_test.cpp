@@ -1,12 +1,16 @@
 #include "server/limits/admission.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <atomic>
 #include <boost/asio/ip/address.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -230,6 +234,53 @@ TEST_CASE("the ban of a client can be lifted") {
     CHECK_FALSE(client_limits.lift_ban("u", "x", 0));
     CHECK(client_limits.lift_ban("u", "c", 0));
     CHECK_FALSE(client_limits.banned("u", "c", 0));
+}
+
+TEST_CASE("bans are read page by page, in the order in which they were set") {
+    ClientLimits limits({});
+    constexpr std::size_t count = 2500;
+    for (std::size_t i = 0; i < count; ++i)
+        REQUIRE(limits.order_ban(fmt::format("u{}", i % 100), fmt::format("c{}", i), 0,
+                                 i % 2 == 0 ? for_good : 10 * second, "spam"));
+    REQUIRE(limits.order_ban("u0", "c0", 0, for_good, "again"));  // comes last now
+    std::vector<std::string> clients;
+    std::uint64_t after = 0;
+    for (bool more = true; more;) {
+        const BanPage page = limits.bans(std::nullopt, after, 7, 0);
+        CHECK(page.bans.size() <= 7);
+        for (const Ban& ban : page.bans) clients.push_back(ban.client);
+        more = page.next.has_value();
+        after = page.next.value_or(0);
+    }
+    REQUIRE(clients.size() == count);
+    CHECK(clients.front() == "c1");
+    CHECK(clients.at(1000) == "c1001");
+    CHECK(clients.back() == "c0");
+    CHECK(limits.bans(std::nullopt, 0, 10'000, 10 * second).bans.size() < 1000);  // a turn's work
+}
+
+TEST_CASE("a page of one user's bans has no others, also if a turn finds none") {
+    ClientLimits limits({});
+    for (std::size_t i = 0; i < 1500; ++i)
+        REQUIRE(limits.order_ban("other", fmt::format("c{}", i), 0, for_good, ""));
+    REQUIRE(limits.order_ban("u", "", 0, 10 * second, ""));
+    const BanPage first = limits.bans("u", 0, 10, 0);
+    CHECK(first.bans.empty());
+    REQUIRE(first.next);
+    const BanPage second_page = limits.bans("u", *first.next, 10, 0);
+    REQUIRE(second_page.bans.size() == 1);
+    CHECK(second_page.bans.front().left == 10 * second);
+    CHECK_FALSE(second_page.next);
+    CHECK(limits.bans("u", *first.next, 10, 10 * second).bans.empty());
+}
+
+TEST_CASE("a page of bans with long names ends early") {
+    ClientLimits limits({});
+    for (std::size_t i = 0; i < 100; ++i)
+        REQUIRE(limits.order_ban(fmt::format("{:>65535}", i), "", 0, for_good, ""));
+    const BanPage page = limits.bans(std::nullopt, 0, 100, 0);
+    CHECK(page.bans.size() == 16);
+    CHECK(page.next);
 }
 
 TEST_CASE("the first takeovers are free, then each waits longer, up to a bound") {

@@ -115,7 +115,7 @@ constexpr Route routes[] = {
     {.path = "/api/v1/rooms/{room}/members/{user}",
      .methods = {{verb::put, add_member}, {verb::delete_, remove_member}}},
     {.path = "/api/v1/bans",
-     .methods = {{verb::get, show_bans},
+     .methods = {{verb::get, list_bans, "user after limit"},
                  with_body({verb::put, set_ban, "user client address seconds reason"}),
                  {verb::delete_, lift_ban, "user client address"}}},
     {.path = "/api/v1/presence/changes",

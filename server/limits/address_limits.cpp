@@ -6,6 +6,10 @@ namespace {
 
 constexpr unsigned most_repeats = 20;
 
+std::optional<Ban> banned_address(const Address& address) {
+    return Ban{.address = address.text(), .left = std::nullopt};
+}
+
 }  // namespace
 
 void AddressLimits::use(const AddressLimitSettings& settings) {
@@ -71,12 +75,12 @@ bool AddressLimits::is_new_scanner(const Address& address) {
 
 std::vector<Ban> AddressLimits::bans(Millis now) const {
     const std::lock_guard lock(mutex_);
-    std::vector<Ban> all;
-    bans_.visit(now, [&all](const Address& address, Ban ban) {
-        ban.address = address.text();
-        all.push_back(std::move(ban));
-    });
-    return all;
+    return bans_.all(now, banned_address);
+}
+
+BanPage AddressLimits::bans(std::uint64_t after, std::size_t most, Millis now) const {
+    const std::lock_guard lock(mutex_);
+    return bans_.page(after, most, now, banned_address);
 }
 
 bool AddressLimits::lift_ban(const Address& address, Millis now) {

@@ -60,6 +60,8 @@ public:
     [[nodiscard]] bool is_new_scanner(const Address& address);
 
     std::vector<Ban> bans(Millis now) const;
+    /// Up to `most` bans, after the page whose `next` is `after`.
+    BanPage bans(std::uint64_t after, std::size_t most, Millis now) const;
     /// False if the address was not banned.
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 

@@ -1,7 +1,13 @@
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/container_hash/hash.hpp>
+#include <boost/multi_index/hashed_index.hpp>
+#include <boost/multi_index/member.hpp>
+#include <boost/multi_index/ordered_index.hpp>
+#include <boost/multi_index_container.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -28,6 +34,26 @@ struct Ban {
     std::string client{};        ///< "": all clients of the user
     std::optional<Millis> left;  ///< time until the ban ends; nothing: it is permanent
     BanCause cause{};
+
+    std::size_t bytes() const {
+        return sizeof *this + address.size() + user.size() + client.size() + cause.reason.size();
+    }
+};
+
+/// Some bans, in the order in which they were set.
+struct BanPage {
+    std::vector<Ban> bans{};
+    std::optional<std::uint64_t> next{};  ///< for the page behind it; nothing: it was the last
+    std::size_t bytes = 0;
+
+    void add(Ban ban) {
+        bytes += ban.bytes();
+        bans.push_back(std::move(ban));
+    }
+    bool is_full(std::size_t most) const { return bans.size() >= most || bytes >= most_bytes; }
+
+private:
+    static constexpr std::size_t most_bytes = 1024 * 1024;  ///< names may have 64 KiB each
 };
 
 /// The most bans by the administrator in a list. Bans for bad behaviour are few by their nature.
@@ -40,16 +66,16 @@ public:
     /// Bans for bad behaviour. A ban that lasts longer stays as it is.
     void add(Key key, Millis now, Millis until) {
         if (now >= next_sweep_) sweep(now);
-        auto& term = terms_[std::move(key)];
-        if (term.until < until) replace(term, {until, {}});
+        const auto found = entries_.find(key);
+        if (found == entries_.end() || found->until < until) put(std::move(key), until, {});
     }
 
     /// Bans by the administrator, and replaces any other ban. False if there are too many such
     /// bans.
     [[nodiscard]] bool order(Key key, Millis now, Millis until, std::string reason) {
         if (ordered_ >= most_ordered_bans) sweep(now);
-        if (ordered_ >= most_ordered_bans && !terms_.contains(key)) return false;
-        replace(terms_[std::move(key)], {until, {true, std::move(reason)}});
+        if (ordered_ >= most_ordered_bans && !entries_.contains(key)) return false;
+        put(std::move(key), until, {true, std::move(reason)});
         return true;
     }
 
@@ -63,57 +89,96 @@ public:
 
     /// The cause of the key's ban; nothing if it is not banned.
     [[nodiscard]] std::optional<BanCause> find(const Key& key, Millis now) const {
-        const auto found = terms_.find(key);
-        if (found == terms_.end() || found->second.until <= now) return std::nullopt;
-        return found->second.cause;
+        const auto found = entries_.find(key);
+        if (found == entries_.end() || found->until <= now) return std::nullopt;
+        return found->cause;
     }
 
     /// False if the key was not banned.
     [[nodiscard]] bool lift(const Key& key, Millis now) {
-        const auto found = terms_.find(key);
-        if (found == terms_.end()) return false;
-        const bool banned = found->second.until > now;
-        ordered_ -= found->second.cause.ordered;
-        terms_.erase(found);
+        const auto found = entries_.find(key);
+        if (found == entries_.end()) return false;
+        const bool banned = found->until > now;
+        erase(found);
         return banned;
     }
 
-    bool empty() const { return terms_.empty(); }
+    bool empty() const { return entries_.empty(); }
 
-    /// Calls `visit(key, ban)`, with the ban's time and cause, for each ban that has not ended.
-    template <class Visit>
-    void visit(Millis now, Visit visit) const {
-        for (const auto& [key, term] : terms_) {
-            Ban ban{.left = std::nullopt, .cause = term.cause};
-            if (term.until != for_good) ban.left = term.until - now;
-            if (term.until > now) visit(key, std::move(ban));
+    /// All bans that have not ended. `describe(key)` is a Ban with the name of what is banned, or
+    /// nothing to leave it out.
+    template <class Describe>
+    std::vector<Ban> all(Millis now, Describe describe) const {
+        std::vector<Ban> all;
+        for (const Entry& entry : entries_)
+            if (auto ban = described(entry, now, describe)) all.push_back(*std::move(ban));
+        return all;
+    }
+
+    /// Up to `most` bans that were set after the one with the number `after`, in this order. It
+    /// looks at `bans_a_turn` bans at most.
+    template <class Describe>
+    BanPage page(std::uint64_t after, std::size_t most, Millis now, Describe describe) const {
+        BanPage page;
+        const auto& by_number = entries_.template get<1>();
+        std::size_t looks = 0;
+        for (auto at = by_number.upper_bound(after); at != by_number.end(); ++at) {
+            if (page.is_full(most) || looks++ == bans_a_turn) {
+                page.next = after;
+                return page;
+            }
+            after = at->number;
+            if (auto ban = described(*at, now, describe)) page.add(*std::move(ban));
         }
+        return page;
     }
 
 private:
-    struct Term {
-        Millis until = 0;
-        BanCause cause{};
+    struct Entry {
+        Key key;
+        std::uint64_t number;  ///< grows with each ban that is set
+        Millis until;
+        BanCause cause;
     };
+    using ByKey = boost::multi_index::member<Entry, Key, &Entry::key>;
+    using ByNumber = boost::multi_index::member<Entry, std::uint64_t, &Entry::number>;
+    using Entries = boost::multi_index_container<
+        Entry, boost::multi_index::indexed_by<boost::multi_index::hashed_unique<ByKey, Hash>,
+                                              boost::multi_index::ordered_unique<ByNumber>>>;
 
     static constexpr Millis sweep_every = 60'000;
+    static constexpr std::size_t bans_a_turn = 1000;
 
-    void replace(Term& term, Term by) {
-        ordered_ += by.cause.ordered;
-        ordered_ -= term.cause.ordered;
-        term = std::move(by);
+    template <class Describe>
+    static std::optional<Ban> described(const Entry& entry, Millis now, Describe& describe) {
+        if (entry.until <= now) return std::nullopt;
+        std::optional<Ban> ban = describe(entry.key);
+        if (!ban) return std::nullopt;
+        if (entry.until != for_good) ban->left = entry.until - now;
+        ban->cause = entry.cause;
+        return ban;
+    }
+
+    void put(Key key, Millis until, BanCause cause) {
+        const auto found = entries_.find(key);
+        if (found != entries_.end()) erase(found);
+        ordered_ += cause.ordered;
+        entries_.insert({std::move(key), ++last_number_, until, std::move(cause)});
+    }
+
+    Entries::iterator erase(Entries::iterator entry) {
+        ordered_ -= entry->cause.ordered;
+        return entries_.erase(entry);
     }
 
     void sweep(Millis now) {
         next_sweep_ = now + sweep_every;
-        erase_if(terms_, [&](const auto& entry) {
-            const bool ended = entry.second.until <= now;
-            if (ended) ordered_ -= entry.second.cause.ordered;
-            return ended;
-        });
+        for (auto at = entries_.begin(); at != entries_.end();)
+            at = at->until <= now ? erase(at) : std::next(at);
     }
 
-    boost::unordered_flat_map<Key, Term, Hash> terms_;
+    Entries entries_;
+    std::uint64_t last_number_ = 0;
     std::size_t ordered_ = 0;  ///< by the administrator
     Millis next_sweep_ = 0;
 };

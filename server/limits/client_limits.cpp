@@ -12,6 +12,10 @@ constexpr unsigned weight_of_break = 10;
 
 }  // namespace
 
+std::optional<Ban> ClientLimits::named(const Name& name) {
+    return Ban{.user = name.first, .client = name.second, .left = std::nullopt};
+}
+
 std::optional<BanCause> ClientLimits::banned(std::string_view user, std::string_view client,
                                              Millis now) const {
     thread_.assert_here();
@@ -58,13 +62,15 @@ Millis ClientLimits::pause_before_takeover(std::string_view user, std::string_vi
 
 std::vector<Ban> ClientLimits::bans(Millis now) const {
     thread_.assert_here();
-    std::vector<Ban> all;
-    bans_.visit(now, [&all](const Name& name, Ban ban) {
-        ban.user = name.first;
-        ban.client = name.second;
-        all.push_back(std::move(ban));
+    return bans_.all(now, named);
+}
+
+BanPage ClientLimits::bans(const std::optional<std::string>& user, std::uint64_t after,
+                           std::size_t most, Millis now) const {
+    thread_.assert_here();
+    return bans_.page(after, most, now, [&user](const Name& name) {
+        return user && *user != name.first ? std::nullopt : named(name);
     });
-    return all;
 }
 
 bool ClientLimits::lift_ban(std::string_view user, std::string_view client, Millis now) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -60,6 +61,10 @@ public:
     }
 
     std::vector<Ban> bans(Millis now) const;
+    /// Up to `most` bans, only those of the user if one is named, after the page whose `next` is
+    /// `after`.
+    BanPage bans(const std::optional<std::string>& user, std::uint64_t after, std::size_t most,
+                 Millis now) const;
     /// False if there was no such ban.
     [[nodiscard]] bool lift_ban(std::string_view user, std::string_view client, Millis now);
 
@@ -84,6 +89,7 @@ private:
         }
     };
 
+    static std::optional<Ban> named(const Name& name);
     bool count_flap(std::string_view user, std::string_view client, unsigned weight, Millis now);
 
     ClientLimitSettings settings_;

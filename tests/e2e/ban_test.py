@@ -113,6 +113,40 @@ class BanTest(unittest.TestCase):
             self.assertEqual(self.lift(gateway, "address=127.0.0.7")[0], 200)
             self.assertEqual(code(gateway, source="127.0.0.7"), 0)
 
+    def test_the_list_has_pages(self):
+        with self.gateway() as gateway:
+            for number in range(5):
+                self.assertEqual(self.ban(gateway, f"user=u{number}&client=a")[0], 200)
+            self.assertEqual(self.ban(gateway, "user=u3&client=b")[0], 200)
+            for number in range(3):
+                self.assertEqual(self.ban(gateway, f"address=10.0.0.{number}")[0], 200)
+
+            def listed(query, limit):
+                entries, after = [], ""
+                while True:
+                    status, page = gateway.ask("GET", f"/api/v1/bans?limit={limit}{query}{after}")
+                    self.assertEqual(status, 200, page)
+                    self.assertLessEqual(len(page["bans"]), limit)
+                    entries += [(ban.get("user"), ban.get("client"), ban.get("address")) for ban in page["bans"]]
+                    if "next" not in page:
+                        return entries
+                    self.assertEqual(len(page["bans"]), limit)
+                    after = f"&after={page['next']}"
+
+            addresses = [(None, None, f"10.0.0.{number}") for number in range(3)]
+            clients = [(f"u{number}", "a", None) for number in range(5)] + [("u3", "b", None)]
+            for limit in (1, 2, 4, 9, 1000):
+                found = listed("", limit)
+                self.assertEqual(sorted(found[:6]), sorted(clients), limit)
+                self.assertEqual(found[6:], addresses, limit)
+            for limit in (1, 2, 1000):
+                self.assertEqual(listed("&user=u3", limit), [("u3", "a", None), ("u3", "b", None)])
+            self.assertEqual(listed("&user=nobody", 5), [])
+            for wrong in ("after=", "after=1", "after=1-", "after=-1-0", "after=3-0", "after=0-0-0", "after=0-x",
+                          "limit=0", "limit=1001", "address=10.0.0.1"):
+                status, said = gateway.ask("GET", f"/api/v1/bans?{wrong}")
+                self.assertEqual(status, 400, (wrong, said))
+
     def test_a_ban_ends_by_itself(self):
         with self.gateway() as gateway:
             self.assertEqual(self.ban(gateway, "user=bob&seconds=5"), (200, {"disconnected": 0}))

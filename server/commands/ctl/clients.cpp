@@ -16,6 +16,13 @@ namespace {
 namespace json = boost::json;
 using Verb = GatewayClient::Verb;
 
+constexpr const char* page_option = "Page to print, as named at the end of the page before it";
+
+void print_next(const json::value& answer) {
+    if (const auto& next = member_at(answer, "next"); !next.is_null())
+        fmt::print("more: --after {}\n", plain_text(next));
+}
+
 void print_clients(const json::value& answer) {
     fmt::print("{}", text_table(member_at(answer, "clients").as_array(),
                                 {{"user", "USER"},
@@ -28,8 +35,17 @@ void print_clients(const json::value& answer) {
                                  {"queued", "QUEUED"},
                                  {"in_flight", "IN FLIGHT"},
                                  {"subscriptions", "SUBSCRIPTIONS"}}));
-    if (const auto& next = member_at(answer, "next"); !next.is_null())
-        fmt::print("more: --after {}\n", plain_text(next));
+    print_next(answer);
+}
+
+void print_bans(const json::value& answer) {
+    fmt::print("{}", text_table(member_at(answer, "bans").as_array(), {{"user", "USER"},
+                                                                       {"client", "CLIENT"},
+                                                                       {"address", "ADDRESS"},
+                                                                       {"by", "BY"},
+                                                                       {"ends", "ENDS"},
+                                                                       {"reason", "REASON"}}));
+    print_next(answer);
 }
 
 void add_list(CLI::App& app, Ctl& ctl) {
@@ -50,8 +66,7 @@ void add_list(CLI::App& app, Ctl& ctl) {
     list->add_option("--address", options->address, "Only clients from this address or network");
     list->add_option("--listener", options->listener, "Only clients of this listener");
     list->add_option("--state", options->state, "Only clients in this state: connected or away");
-    list->add_option("--after", options->after,
-                     "Page to print, as named at the end of the page before it");
+    list->add_option("--after", options->after, page_option);
     list->add_option("--limit", options->limit, "Clients per page");
     list->callback([&ctl, options] {
         ctl.run = [&ctl, options] {
@@ -197,18 +212,22 @@ void add_bans(CLI::App& app, Ctl& ctl) {
         };
     });
 
+    struct ListOptions {
+        std::optional<std::string> user{};
+        std::optional<std::string> after{};
+        std::optional<std::string> limit{};
+    };
+    const auto listed = std::make_shared<ListOptions>();
     auto* const bans = app.add_subcommand("bans", "List the bans");
-    bans->callback([&ctl] {
-        ctl.run = [&ctl] {
-            return ctl.get("/api/v1/bans", [](const json::value& answer) {
-                fmt::print(
-                    "{}", text_table(member_at(answer, "bans").as_array(), {{"user", "USER"},
-                                                                            {"client", "CLIENT"},
-                                                                            {"address", "ADDRESS"},
-                                                                            {"by", "BY"},
-                                                                            {"ends", "ENDS"},
-                                                                            {"reason", "REASON"}}));
-            });
+    bans->add_option("--user", listed->user, "Only bans of this user and of its clients");
+    bans->add_option("--after", listed->after, page_option);
+    bans->add_option("--limit", listed->limit, "Bans per page");
+    bans->callback([&ctl, listed] {
+        ctl.run = [&ctl, listed] {
+            return ctl.get(api_target("/api/v1/bans", {{"user", listed->user},
+                                                       {"after", listed->after},
+                                                       {"limit", listed->limit}}),
+                           print_bans);
         };
     });
 }

@@ -1,13 +1,13 @@
 // Bans of users, of one client of a user, and of addresses.
 
-import {get, put, remove} from './api.js';
+import {put, remove} from './api.js';
+import {pages} from './clients.js';
 import {button, confirmed, field, form, make, section, table, user_link} from './dom.js';
 import {moment} from './format.js';
 
 const name_of = ({user, client, address}) => address ?? (client ? `client ${client} of ${user}` : user);
 
-export async function show(root, {signal, reload, done}) {
-    const {bans} = await get('bans', {}, signal);
+export function show(root, {signal, failed, reload, done}) {
     root.append(
         make('h1', {}, 'Bans'),
         section(
@@ -31,31 +31,36 @@ export async function show(root, {signal, reload, done}) {
         ),
         section(
             'In force',
-            bans.length
-                ? table(
-                      'Bans',
-                      {
-                          User: ban => (ban.user === undefined ? '' : user_link(ban.user)),
-                          Client: ban => ban.client ?? '',
-                          Address: ban => ban.address ?? '',
-                          By: ban => ban.by,
-                          Reason: ban => ban.reason ?? '',
-                          Ends: ban => moment(ban.ends) ?? 'never',
-                          '': ({user, client, address}) =>
-                              button(
-                                  'Lift',
-                                  () =>
-                                      done(
-                                          async () =>
-                                              `${(await remove('bans', {user, client, address})).lifted} lifted`,
-                                          reload,
-                                      ),
-                                  {'aria-label': `Lift the ban of ${name_of({user, client, address})}`},
-                              ),
-                      },
-                      bans,
-                  )
-                : make('p', {class: 'hint'}, 'There are none.'),
+            pages(
+                'bans',
+                {},
+                'bans',
+                bans =>
+                    table(
+                        'Bans',
+                        {
+                            User: ban => (ban.user === undefined ? '' : user_link(ban.user)),
+                            Client: ban => ban.client ?? '',
+                            Address: ban => ban.address ?? '',
+                            By: ban => ban.by,
+                            Reason: ban => ban.reason ?? '',
+                            Ends: ban => moment(ban.ends) ?? 'never',
+                            '': ({user, client, address}) =>
+                                button(
+                                    'Lift',
+                                    () =>
+                                        done(
+                                            async () =>
+                                                `${(await remove('bans', {user, client, address})).lifted} lifted`,
+                                            reload,
+                                        ),
+                                    {'aria-label': `Lift the ban of ${name_of({user, client, address})}`},
+                                ),
+                        },
+                        bans,
+                    ),
+                {signal, failed},
+            ),
         ),
     );
 }

@@ -14,9 +14,9 @@ export async function show(root, {name, signal, reload, done}) {
         about('/inbox', {limit: 20}),
         about('/history', {limit: 100}),
         about('/rooms', {}),
-        get_unless([], 'bans', {}, signal),
+        get_unless([], 'bans', {user: name}, signal),
     ]);
-    const banned = bans.bans.filter(ban => ban.user === name);
+    const banned = bans.bans;
     root.append(
         make('h1', {}, name),
         state_of(user, history, banned),

@@ -125,24 +125,6 @@ BanTarget target_of(const BanTerms& terms) {
     return target;
 }
 
-json::object target_json(const Ban& ban) {
-    if (!ban.address.empty()) return {{"address", ban.address}};
-    if (ban.client.empty()) return {{"user", ban.user}};
-    return {{"user", ban.user}, {"client", ban.client}};
-}
-
-json::object bans_json(const std::vector<Ban>& bans) {
-    json::array all;
-    for (const Ban& ban : bans) {
-        json::object one = target_json(ban);
-        one["by"] = ban.cause.ordered ? "administrator" : "gateway";
-        if (!ban.cause.reason.empty()) one["reason"] = ban.cause.reason;
-        if (ban.left) one["ends"] = rfc3339(wall_now() + *ban.left);
-        all.push_back(std::move(one));
-    }
-    return {{"bans", std::move(all)}};
-}
-
 // -- actions --
 
 void tell_history(ShardAdmin& shard, const BanTarget& target, HistoryKind kind,
@@ -274,19 +256,6 @@ awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
     const LineWithFields line(target.fields(""));
     spdlog::info("the admin API has lifted the ban of {}", target.text());
     co_return api_reply({{"lifted", 1}});
-}
-
-awaitable<ApiReply> show_bans(const ApiContext& api, const ApiRequest&) {
-    const auto question = [](ShardAdmin& shard) {
-        return shard.client_limits().bans(monotonic_now());
-    };
-    const auto answers = co_await api.shards.ask_all(question);
-    auto all = api.address_limits.bans(monotonic_now());
-    for (const auto& answer : answers) {
-        if (!answer) co_return shard_unavailable();
-        all.insert(all.end(), answer->begin(), answer->end());
-    }
-    co_return api_reply(bans_json(all));
 }
 
 }  // namespace pulsegate

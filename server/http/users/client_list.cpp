@@ -1,7 +1,6 @@
 #include "server/http/users/client_list.h"
 
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -13,12 +12,12 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/users/client_json.h"
 #include "server/http/users/shard_cursor.h"
+#include "server/http/users/shard_pages.h"
 #include "server/session/broker_admin.h"
 #include "server/session/client_search.h"
 
 namespace pulsegate {
 
-namespace json = boost::json;
 using boost::asio::awaitable;
 
 namespace {
@@ -29,11 +28,6 @@ struct Wanted {
     ClientFilter filter{};
 };
 using SharedWanted = std::shared_ptr<const Wanted>;
-
-struct ClientPage {
-    json::array entries{};
-    std::size_t bytes = 0;
-};
 
 SharedWanted wanted_in(const Query& query) {
     auto wanted = std::make_shared<Wanted>();
@@ -58,7 +52,7 @@ SharedWanted wanted_in(const Query& query) {
 
 /// Reads some clients after the cursor, which it moves. False if a shard does not answer in time.
 awaitable<bool> add_some(const ApiContext& api, const SharedWanted& wanted, std::size_t most,
-                         ShardCursor& cursor, ClientPage& page) {
+                         ShardCursor& cursor, ShardPage& page) {
     const auto question = [wanted, most,
                            after = ClientPosition{cursor.user, cursor.session}](ShardAdmin& shard) {
         const Millis now = monotonic_now();
@@ -87,28 +81,17 @@ bool asks_for_a_list(const Query& query) {
     return std::ranges::any_of(of_a_list, is_given);
 }
 
-/// It looks one client beyond the page, so the last page has no `next`.
 awaitable<ApiReply> list_clients(const ApiContext& api, const Query& query) {
     const auto wanted = wanted_in(query);
-    auto most = page_size(query);
+    const auto most = page_size(query);
     ShardCursor cursor{.shard = wanted->user ? api.shards.home_of(*wanted->user) : 0};
     const auto end = wanted->user ? cursor.shard + 1 : api.shards.shards();
     if (const auto after = query.text("after"))
         cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::clients);
-    ClientPage page;
-    json::array& entries = page.entries;
-    std::optional<ShardCursor> next;
-    while (cursor.shard < end && entries.size() <= most) {
-        if (page.bytes >= most_page_bytes && !next) most = entries.size();
-        if (entries.size() == most && !next) next = cursor;
-        const auto left = std::max<std::size_t>(most - entries.size(), 1);
-        if (!co_await add_some(api, wanted, left, cursor, page)) co_return shard_unavailable();
-    }
-    const bool has_more = next && entries.size() > most;
-    if (has_more) entries.pop_back();
-    json::object body{{"clients", std::move(entries)}};
-    if (has_more) body["next"] = next->text();
-    co_return api_reply(body);
+    const auto add = [&api, &wanted](std::size_t left, ShardCursor& at, ShardPage& page) {
+        return add_some(api, wanted, left, at, page);
+    };
+    co_return co_await reply_with_page("clients", most, cursor, end, add);
 }
 
 }  // namespace pulsegate

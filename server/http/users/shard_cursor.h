@@ -9,9 +9,6 @@
 
 namespace pulsegate {
 
-/// A page ends after this many bytes, whatever `limit` says: names may have 64 KiB each.
-constexpr std::size_t most_page_bytes = 1024 * 1024;
-
 /// The user or client after which a page begins, as in `next` and `after`. Pages go through the
 /// shards one after the other, and on each through the users in the order of their last change.
 struct ShardCursor {

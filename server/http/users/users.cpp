@@ -16,6 +16,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"
 #include "server/http/users/shard_cursor.h"
+#include "server/http/users/shard_pages.h"
 #include "server/session/broker_admin.h"
 #include "server/session/users/presence.h"
 
@@ -70,11 +71,6 @@ ApiReply users_reply(const std::vector<std::string>& names, const Presences& des
 
 // -- page by page --
 
-struct Page {
-    json::array entries{};
-    std::size_t bytes = 0;
-};
-
 struct UsersFound {
     std::vector<std::string> users{};  ///< as JSON
     std::optional<PresencePosition> next{};
@@ -99,7 +95,7 @@ UsersFound some_users(const Presence& presence, PresencePosition after, std::siz
 
 /// Reads some users after the cursor, which it moves. False if a shard does not answer in time.
 awaitable<bool> add_users(const ApiContext& api, std::optional<bool> online, std::size_t most,
-                          ShardCursor& cursor, Page& page) {
+                          ShardCursor& cursor, ShardPage& page) {
     const auto question = [online, after = cursor.user,
                            left = std::min(most, described_a_turn)](ShardAdmin& shard) {
         return some_users(shard.broker().presence(), after, left, online);
@@ -123,27 +119,17 @@ std::optional<bool> online_in(const Query& query) {
     return *state == "online";
 }
 
-/// It looks one user beyond the page, so the last page has no `next`.
 awaitable<ApiReply> show_page(const ApiContext& api, const Query& query) {
     const auto online = online_in(query);
-    auto most = page_size(query);
+    const auto most = page_size(query);
+    const auto end = api.shards.shards();
     ShardCursor cursor;
     if (const auto after = query.text("after"))
-        cursor = ShardCursor::parse(*after, api.shards.shards(), ShardCursor::Within::users);
-    Page page;
-    json::array& entries = page.entries;
-    std::optional<ShardCursor> next;
-    while (cursor.shard < api.shards.shards() && entries.size() <= most) {
-        if (page.bytes >= most_page_bytes && !next) most = entries.size();
-        if (entries.size() == most && !next) next = cursor;
-        const auto left = std::max<std::size_t>(most - entries.size(), 1);
-        if (!co_await add_users(api, online, left, cursor, page)) co_return shard_unavailable();
-    }
-    const bool has_more = next && entries.size() > most;
-    if (has_more) entries.pop_back();
-    json::object body{{"users", std::move(entries)}};
-    if (has_more) body["next"] = next->text();
-    co_return api_reply(body);
+        cursor = ShardCursor::parse(*after, end, ShardCursor::Within::users);
+    const auto add = [&api, online](std::size_t left, ShardCursor& at, ShardPage& page) {
+        return add_users(api, online, left, at, page);
+    };
+    co_return co_await reply_with_page("users", most, cursor, end, add);
 }
 
 }  // namespace
