@@ -195,7 +195,7 @@ TEST_CASE("while memory is scarce, inboxes don't become more, and many give way 
         CHECK(scene.ended() == 0);
         CHECK(scene.answer(scene.publisher("alice"), "eve", "for you") == taken);
         CHECK(scene.ended() == 1);
-        scene.brokers->memory = MemoryState::exceeded;
+        scene.brokers->memory = MemoryState::used_up;
         CHECK(scene.answer(scene.publisher("ann"), "erin", "for you, too") == taken);
         CHECK(scene.ended() == 2);
         for (const char* name : {"carol", "eve", "erin", "dave"})
@@ -221,7 +221,7 @@ TEST_CASE(
     alice.send("33 r s'a' k1 [ ] '" + large + "'");
     scene.brokers.settle();
     CHECK(alice.take() == hex(wire("40 03 k1 10")));
-    scene.brokers->memory = MemoryState::exceeded;
+    scene.brokers->memory = MemoryState::used_up;
     alice.send("33 r s'c' k1 [ ] 'x'");
     scene.brokers.settle();
     CHECK(alice.take() == refused);

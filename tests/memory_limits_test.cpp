@@ -82,6 +82,33 @@ TEST_CASE("a large will is refused while memory is scarce; a small one, and none
     CHECK(client.take() == hex(wire("20 r2 00 00")));
 }
 
+TEST_CASE("a user with many stored sessions gets no other one while memory is scarce") {
+    DurableCluster brokers;
+    std::list<PlainClient> clients;
+    const auto is_let_in = [&](const std::string& client, bool clean = false) {
+        clients.emplace_back(brokers, client, "ann").connect(clean);
+        brokers.settle();
+        return clients.back().take() != refused;
+    };
+    for (int number = 0; number < 15; ++number) REQUIRE(is_let_in(std::to_string(number)));
+    clients.front().lose_connection();
+    brokers->memory = MemoryState::scarce;
+    CHECK(is_let_in("15"));
+    CHECK_FALSE(is_let_in("16"));
+    CHECK(is_let_in("16", true));
+    CHECK(is_let_in("0"));  // back in its session
+    brokers->memory = MemoryState::used_up;
+    const auto first_of = [&](const char* user) {
+        clients.emplace_back(brokers, "phone", user).connect(false);
+        brokers.settle();
+        return clients.back().take() != refused;
+    };
+    CHECK(first_of("bob"));
+    CHECK_FALSE(first_of("ann"));
+    brokers->memory = MemoryState::plenty;
+    CHECK(is_let_in("17"));
+}
+
 TEST_CASE("what waits for the store holds its clients up beyond a bound: a will counts, too") {
     BrokerSettings settings;
     settings.most_unstored_bytes = 1000;

@@ -365,7 +365,7 @@ TEST_CASE("expired messages go before those that live when the memory or the dis
             waiting.publish("lives 2", 0);
             waiting.pass(unit + 1);
             waiting.brokers->is_store_full = is_store_short;
-            if (!is_store_short) waiting.brokers->memory = MemoryState::exceeded;
+            if (!is_store_short) waiting.brokers->memory = MemoryState::used_up;
             if (grows)
                 waiting.publish("lives 3", 0);
             else

@@ -286,7 +286,7 @@ TEST_CASE("when memory is exceeded, a log that takes most is halved, and no sess
     Lobby lobby;
     lobby.part();
     for (int i = 10; i < 50; ++i) lobby.say(std::to_string(i));
-    lobby.brokers->memory = MemoryState::exceeded;
+    lobby.brokers->memory = MemoryState::used_up;
     lobby.tick();
     lobby.brokers->memory = MemoryState::plenty;
     CHECK(lobby.brokers->sum(&Counters::dropped_queue_full) == 40);  // 20 on each shard

@@ -48,6 +48,8 @@ public:
 
     /// True if seven eighths of memory-budget are used: data that need not grow should not.
     bool scarce() const { return memory() > memory_budget() / 8 * 7; }
+    /// True if only a reserve of a thirty-second is left, for new clients: data must shrink.
+    bool used_up() const { return memory() > memory_budget() / 32 * 31; }
     bool exceeded() const { return memory() > memory_budget(); }
 
     /// Measures the resident memory of the process.

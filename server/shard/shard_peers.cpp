@@ -110,7 +110,7 @@ void ShardPeers::record(PresenceChange change) {
 }
 
 MemoryState ShardPeers::memory() const {
-    if (admission_.exceeded()) return MemoryState::exceeded;
+    if (admission_.used_up()) return MemoryState::used_up;
     return admission_.scarce() ? MemoryState::scarce : MemoryState::plenty;
 }
 

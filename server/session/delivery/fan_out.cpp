@@ -82,7 +82,7 @@ void FanOut::judge_retained(Message& message, Millis now) {
     const bool grows =
         !message.payload.empty() && message.cost() > retained_.cost_of(message.topic);
     const MemoryState memory = grows ? host_.memory() : MemoryState::plenty;
-    const bool scarce = memory == MemoryState::exceeded ||
+    const bool scarce = memory == MemoryState::used_up ||
                         (memory == MemoryState::scarce && message.cost() > small_message);
     const bool has_no_store = grows && host_.store_takes_nothing_new();
     message.not_kept = scarce || has_no_store || !retained_.fits(message, now);

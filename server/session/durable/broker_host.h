@@ -19,8 +19,9 @@ namespace pulsegate {
 
 class PendingReceipt;
 
-/// How much of memory-budget is left. At `scarce`, nothing should grow without need.
-enum class MemoryState : std::uint8_t { plenty, scarce, exceeded };
+/// How much of memory-budget is left. At `scarce`, nothing should grow without need. At `used_up`,
+/// only a reserve for new clients is left.
+enum class MemoryState : std::uint8_t { plenty, scarce, used_up };
 
 /// The links between shards.
 class ShardLinks {

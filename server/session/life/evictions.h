@@ -87,7 +87,7 @@ private:
     std::optional<HolderSearch> search(std::optional<HolderSearch>& search, HeldBytes counted,
                                        Millis now);
     bool is_over_budget() const;
-    std::size_t fair_share(std::size_t sum, unsigned holders, bool exceeded) const;
+    std::size_t fair_share(std::size_t sum, unsigned holders, bool is_short) const;
     bool make_room(Millis now);
     bool make_room_in_store(Millis now);
     void end_largest(const std::string& name, const char* why, Millis now);

@@ -129,9 +129,9 @@ bool Evictions::is_over_budget() const {
 
 /// Nobody pays who takes no more than that. If all that could be ended is little, somebody else
 /// takes the memory; if it is much, though each takes little, those with more than the average pay.
-std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceeded) const {
+std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool is_short) const {
     const std::size_t each = std::max(holders, 1u);
-    if (!exceeded)
+    if (!is_short)
         return std::min(settings_.persistent_session_bytes / place_.count / each, unfair);
     const bool is_little = sum * place_.count < settings_.persistent_session_bytes / 4;
     return is_little ? worth_ending : std::min(worth_ending, (sum - 1) / each);
@@ -140,28 +140,28 @@ std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool exceed
 /// When memory runs short, what has expired goes first. If that is not enough, the user with the
 /// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
 bool Evictions::make_room(Millis now) {
-    const bool exceeded = memory_.exceeded();
-    if (!exceeded && !is_over_budget()) {  // it is over
+    const bool is_short = memory_.used_up();
+    if (!is_short && !is_over_budget()) {  // it is over
         search_in_memory_.reset();
         return false;
     }
     const auto& counted = journal_.is_on() ? in_memory_with_store : in_memory;
     const auto found = search(search_in_memory_, counted, now);
     if (!found) return true;
-    if (!exceeded && !is_over_budget()) return false;
+    if (!is_short && !is_over_budget()) return false;
     const Takers takers{
         .holder = found->holder(), .log = found->log(), .inboxes = found->inboxes()};
-    if (exceeded && is_worth_waiting(bytes_expired_since(*found), takers)) {
+    if (is_short && is_worth_waiting(bytes_expired_since(*found), takers)) {
         malloc_trim(0);
         return false;
     }
-    const auto fair = fair_share(takers.sum(), takers.holders(), exceeded);
+    const auto fair = fair_share(takers.sum(), takers.holders(), is_short);
     const bool rooms_pay = takers.rooms_pay(fair);
     if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) {
-        if (exceeded) malloc_trim(0);  // bodies that were left to the store are free by now
+        if (is_short) malloc_trim(0);  // bodies that were left to the store are free by now
         return false;
     }
-    const char* const why = exceeded ? "memory-budget is exceeded, and it takes most"
+    const char* const why = is_short ? "memory-budget is used up, and it takes most"
                                      : "persistent-session-bytes is exceeded, and it takes most";
     if (rooms_pay)
         room_logs_.halve(takers.log.topic, why, now);
@@ -169,12 +169,12 @@ bool Evictions::make_room(Millis now) {
         inboxes_.drop_some(takers.inboxes, why, now);
     else
         end_largest(takers.holder.user,
-                    exceeded ? "memory-budget is exceeded, and its user takes most"
+                    is_short ? "memory-budget is used up, and its user takes most"
                              : "persistent-session-bytes is exceeded, and its user takes most",
                     now);
-    if (exceeded)
+    if (is_short)
         malloc_trim(0);  // or the allocator would keep it, and the next user would pay as well
-    return !exceeded;    // which is measured once a second
+    return !is_short;    // which is measured once a second
 }
 
 /// Ends the user's sessions, a few in each turn: those of disconnected clients at once, the others

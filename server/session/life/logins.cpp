@@ -151,6 +151,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
     if (const auto refusal = objection_of_store(user, known, resumed, client, agreement, now))
         return turn_away(link, connect, result, *refusal);
+    if (!known && agreement.session_expiry > 0)
+        if (const auto refusal = memory_.objection_to_session(user))
+            return turn_away(link, connect, result, *refusal);
     if (connect.will)
         if (const auto refusal = objection_to_will(user, known, resumed, connect, agreement))
             return turn_away(link, connect, result, *refusal);

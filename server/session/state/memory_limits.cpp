@@ -6,6 +6,13 @@
 
 namespace pulsegate {
 
+namespace {
+
+/// So many sessions of a user outlive their connections if memory is scarce.
+constexpr std::size_t sessions_if_scarce = 16;
+
+}  // namespace
+
 std::optional<Refusal> MemoryLimits::objection(const Session& session, std::size_t more) const {
     if (session.kept() + more > settings_.max_client_memory)
         return Refusal{Reason::quota_exceeded,
@@ -47,6 +54,21 @@ std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const S
     if (of_others + stays + more > settings_.max_user_memory)
         return Refusal{Reason::quota_exceeded, "with its will, its user exceeds max-user-memory",
                        Limit::max_user_memory};
+    return std::nullopt;
+}
+
+/// Empty sessions are small, but a user may begin any number of them.
+std::optional<Refusal> MemoryLimits::objection_to_session(const User& user) const {
+    const MemoryState memory = host_.memory();
+    if (memory == MemoryState::plenty) return std::nullopt;
+    std::size_t room = memory == MemoryState::scarce ? sessions_if_scarce : 1;
+    for (const Device& device : user.devices) {
+        const bool is_kept = static_cast<const Session&>(device).state.expiry() > 0;
+        if (!is_kept || device.is_inbox() || --room > 0) continue;
+        return Refusal{Reason::quota_exceeded,
+                       "memory-budget is nearly used up, and its user has other sessions",
+                       Limit::memory_budget};
+    }
     return std::nullopt;
 }
 

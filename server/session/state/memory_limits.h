@@ -34,10 +34,13 @@ public:
     std::optional<Refusal> objection_to_will(const User& user, const Session* known, bool resumes,
                                              std::size_t more) const;
 
+    /// The same for a new session that outlives its connection.
+    std::optional<Refusal> objection_to_session(const User& user) const;
+
     /// Does the stored data take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
-    /// Is memory-budget exceeded?
-    bool exceeded() const { return host_.memory() == MemoryState::exceeded; }
+    /// Is memory-budget used up, but for a reserve?
+    bool used_up() const { return host_.memory() == MemoryState::used_up; }
 
 private:
     const BrokerSettings& settings_;
