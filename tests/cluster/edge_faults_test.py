@@ -98,6 +98,7 @@ class LostEdgeTest(EdgeCase):
         home, edge = self.nodes()
         for number in range(3):
             edge.connect(f"ann{number}", clean=False, keepalive=SHORT, will=("will", "gone"))
+            edge.connect(f"bob{number}", version=4 + number % 2, keepalive=SHORT, will=("will", "gone"))
         watcher = home.connect("watcher")
         watcher.subscribe("will")
         edge.kill()
@@ -106,6 +107,8 @@ class LostEdgeTest(EdgeCase):
             with returned(home, f"ann{number}") as back:
                 back.publish("will", b"back", qos=1)
                 self.assertEqual(watcher.receive_publish(), ("will", b"back"))
+            home.connect(f"bob{number}").publish("will", b"here")
+            self.assertEqual(watcher.receive_publish(), ("will", b"here"))
 
     def test_a_client_of_an_edge_that_stands_still_is_offline_after_its_limit(self):
         home, edge = self.nodes()

@@ -354,6 +354,8 @@ void Logins::begin(Session& session, bool resumed, bool was_adrift, Millis now) 
     const bool is_awaited =
         was_adrift || (session.expiry_timer && session.expiry_timer->is_awaited);
     const bool will_waits = resumed && will && (will->delay > 0 || is_awaited);
+    const bool ended_with_connection = !resumed && session.state.expiry() == 0;
+    if (was_adrift && ended_with_connection) wills_.keep(session, nullptr);
     if (resumed)
         keeper_.interrupt(session, now);
     else
