@@ -8,6 +8,7 @@
 #include "protocol/reason.h"
 #include "server/auth/access.h"
 #include "server/auth/password_lines.h"
+#include "server/base/clock.h"
 
 namespace pulsegate {
 
@@ -25,6 +26,8 @@ struct AuthResult {
     PasswordLine password_line = 0;        ///< the line that the login matched; 0: none
     /// When the token of the login was issued, see Revocations; nothing: it had no token.
     std::optional<std::int64_t> token_issued{};
+    /// When the auth hook was asked, see Revocations; nothing: it was not.
+    std::optional<Millis> asked{};
 };
 
 }  // namespace pulsegate

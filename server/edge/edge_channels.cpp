@@ -107,6 +107,7 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
                                        received->connect.version);
     connections_.emplace(name, connection.get());
+    if (login->hook_age) result->asked = monotonic_now() - static_cast<Millis>(*login->hook_age);
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 

@@ -27,6 +27,7 @@ void visit_fields(Record& record, Fields& field) {
     field(6, record.client);
     field(7, record.password_line);
     field(8, record.authorization);
+    field(9 | optional_tag, record.hook_age);
 }
 
 std::uint32_t EdgeFrame::number_at(std::size_t place) const {

@@ -62,6 +62,7 @@ struct ForwardedLogin {
     std::uint64_t password_line = 0;  ///< fingerprint of the line; 0: none
     std::optional<AuthorizationRecord> authorization{};
 
+    std::optional<std::uint64_t> hook_age{};  ///< ms since the auth hook was asked
     bool operator==(const ForwardedLogin&) const = default;
 };
 

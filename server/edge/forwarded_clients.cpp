@@ -54,6 +54,9 @@ void ForwardedClients::open(Login& login) {
                         .room = Channel::window,
                         .unreported = 0};
     const auto peer = connection.endpoint();
+    std::optional<std::uint64_t> hook_age;
+    if (login.result.asked)
+        hook_age = static_cast<std::uint64_t>(monotonic_now() - *login.result.asked);
     const ForwardedLogin forwarded{.connect = std::string(as_text(login.received.bytes)),
                                    .address = connection.origin_address().text(),
                                    .port = peer ? peer->port() : std::uint16_t{},
@@ -61,7 +64,8 @@ void ForwardedClients::open(Login& login) {
                                    .user = login.result.user,
                                    .client = login.result.client,
                                    .password_line = line,
-                                   .authorization = authorization_record(login.result)};
+                                   .authorization = authorization_record(login.result),
+                                   .hook_age = hook_age};
     connection.hold(home_patience);
     clients_.emplace(&connection, client);
     by_number_.emplace(client.number, &connection);

@@ -155,6 +155,7 @@ struct AuthHook::Impl {
                           "a user's logins were revoked while the auth-hook was asked: it is "
                           "asked again when the client comes again",
                       .told = "logins were revoked meanwhile: come again"};
+        result.asked = *question.asked;
         count([&](HookCounters& all) {
             ++(outdated ? all.revoked : allows ? all.allowed : all.denied);
             all.wait.count(now - *question.asked);

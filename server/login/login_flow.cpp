@@ -308,9 +308,17 @@ bool LoginFlow::refused_at_home(const Login& login) {
         return refuse_banned(login, Limit::ban_flaps, *cause,
                              "the client is banned for some time: it reconnected too often");
     const auto issued = login.result.token_issued;
-    if (!issued || !revocations_.revoked(user, *issued)) return false;
-    refuse(login, Reason::bad_user_name_or_password, "its token was revoked",
-           "it did not authenticate");
+    if (issued && revocations_.revoked(user, *issued)) {
+        refuse(login, Reason::bad_user_name_or_password, "its token was revoked",
+               "it did not authenticate");
+        return true;
+    }
+    const auto asked = login.result.asked;
+    if (!asked || !revocations_.revoked_since(user, *asked)) return false;
+    refuse(login, Reason::server_busy,
+           "its user's logins were revoked after the auth-hook was asked: it is asked again when "
+           "the client comes again",
+           "logins were revoked meanwhile: come again");
     return true;
 }
 

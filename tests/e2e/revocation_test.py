@@ -191,6 +191,21 @@ class RevocationTest(Folder):
             self.assertEqual(counted, {"revoked": 1, "allowed": 0, "denied": 0})
             self.assertEqual(self.code(gateway, "secret"), 0)
 
+    def test_whom_the_hook_has_let_in_but_who_waits_for_a_takeover_must_come_again(self):
+        backend = Backend(ALLOW)
+        self.addCleanup(backend.stop)
+        with self.gateway("--auth-hook", backend.url, "--duel-takeovers", "1") as gateway:
+            for _ in range(2):
+                self.login(gateway, "secret")
+            for seconds in (1, 2, 4, 8):
+                waiting = Client(gateway.port)
+                self.addCleanup(waiting.close)
+                waiting.send(connect_packet("phone", "alice", "secret"))
+                gateway.wait_for_log(f"The new connection must wait for {seconds}000 ms")
+            self.assertEqual(self.revoke(gateway)[0], 200)
+            self.assertEqual(waiting.receive()[1][1], 0x89)
+            self.assertEqual(self.code(gateway, "secret"), 0)
+
     def test_who_came_by_a_password_shows_it_again(self):
         with self.gateway("--password-file", self.password_file(alice="a")) as gateway:
             client, code = self.login(gateway, "a")

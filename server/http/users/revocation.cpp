@@ -70,7 +70,7 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
     const std::string& user = *named;
     const std::int64_t before = revoked_before(request.body);
     const auto at_home = [user, before](ShardAdmin& shard) {
-        return shard.revocations().revoke(user, before);
+        return shard.revocations().revoke(user, before, monotonic_now());
     };
     const auto revoked = co_await api.shards.ask_home(user, at_home);
     if (!revoked) co_return shard_unavailable();
