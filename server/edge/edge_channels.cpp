@@ -78,6 +78,9 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     if (frame.kind != EdgeFrameKind::end) return;
     const auto ending = decode_end(frame.contents);
     if (!ending) return;
+    constexpr std::size_t behind_reason = 2;
+    if (frame.contents.size() > behind_reason)
+        connection->hear_silence(frame.number_at(behind_reason));
     // The edge stops, and has told the client to connect again.
     if (ending->cause == Cause::shutdown) return connection->cast_adrift(monotonic_now());
     channel.arrive_end(*ending);
@@ -104,10 +107,10 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
         result->why = "the password file of this node does not have the line that it matched";
     }
     result->password_line = line.value_or(0);
+    if (login->hook_age) result->asked = monotonic_now() - static_cast<Millis>(*login->hook_age);
     auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
                                        received->connect.version);
     connections_.emplace(name, connection.get());
-    if (login->hook_age) result->asked = monotonic_now() - static_cast<Millis>(*login->hook_age);
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 

@@ -22,7 +22,8 @@ enum class EdgeFrameKind : std::uint8_t {
     // From both:
     bytes,  ///< MQTT packets; from the home, perhaps parts of packets
     taken,  ///< u32: so many of these bytes have been taken, and others may follow
-    end,    ///< the connection ends: cause and reason (u8 each); nothing follows
+    end,    ///< the connection ends: cause and reason (u8 each), and from the edge the client's
+            ///< silence in ms (u32); nothing follows
     // From the home:
     accepted,  ///< the client is logged in: its limit of silence in ms, and its largest packet
                ///< (u32)
@@ -61,8 +62,8 @@ struct ForwardedLogin {
     std::string client{};
     std::uint64_t password_line = 0;  ///< fingerprint of the line; 0: none
     std::optional<AuthorizationRecord> authorization{};
-
     std::optional<std::uint64_t> hook_age{};  ///< ms since the auth hook was asked
+
     bool operator==(const ForwardedLogin&) const = default;
 };
 

@@ -110,7 +110,9 @@ void ForwardedClients::ended(const Connection& connection, const Ending& ending)
     const Client client = found->second;
     clients_.erase(found);
     if (client.link == link_) by_number_.erase(client.number);
-    put(client, EdgeFrameKind::end, encode_end(ending.cause, ending.reason));
+    std::string contents = encode_end(ending.cause, ending.reason);
+    append_number(contents, static_cast<std::uint32_t>(monotonic_now() - connection.last_packet()));
+    put(client, EdgeFrameKind::end, contents);
 }
 
 // -- from the home --

@@ -14,7 +14,7 @@ import packets
 from certificates import Certificates
 from cluster_test import ask
 from credentials import SECRET, token
-from edge_nodes import EdgeCase, RunningEdge, edge_node, state
+from edge_nodes import EdgeCase, RunningEdge, edge_node, history, state
 from gateway import SANITIZED, Client, add_users, connect_packet, wait_until
 from hook_backend import DENY, Backend
 from ports import free_port
