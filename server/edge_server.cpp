@@ -64,12 +64,13 @@ void EdgeServer::look() {
         });
 }
 
-StandbyState EdgeServer::state() const {
+StandbyState EdgeServer::state() {
     return {.is_edge = true,
             .is_linked =
                 server_.links().is_linked() && server_.drain().phase() == DrainState::Phase::none,
             .connections = server_.admission().open(),
-            .drain = &server_.drain()};
+            .drain = &server_.drain(),
+            .addresses = &server_.address_limits()};
 }
 
 bool EdgeServer::begin_drain(const DrainTerms& terms) {

@@ -24,7 +24,7 @@ public:
     ~EdgeServer() override;
 
     void look() override;
-    StandbyState state() const override;
+    StandbyState state() override;
     bool begin_drain(const DrainTerms& terms) override;
     bool has_drained() const override;
     std::vector<std::string> reload(const Config& config) override;

@@ -112,6 +112,7 @@ public:
     /// In the order of the configuration.
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
+    AddressLimits& address_limits() { return address_limits_; }
 
     /// The pieces that an upgrade works with, see handover/. Between `start` and `stop`.
     GatewayPieces pieces();

@@ -19,6 +19,7 @@
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/http_server.h"
 #include "server/http/serving/web_files.h"
+#include "server/limits/address_limits.h"
 
 namespace pulsegate {
 
@@ -126,14 +127,33 @@ struct StandbyAdmin::Impl {
 
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
-        if (is_for_home(request))
-            co_return co_await forwarding.answer(request, std::string(guard.name_shown(request)));
+        if (is_for_home(request)) {
+            const bool is_lifted = lifts_ban_of_edge(request);
+            std::string token(guard.name_shown(request));
+            ApiReply reply = co_await forwarding.answer(request, std::move(token));
+            if (is_lifted && reply.status == boost::beast::http::status::not_found)
+                co_return api_reply({{"lifted", 1}});
+            co_return reply;
+        }
         const Route::Method* const method = find_route(request.path).method(request.method);
         const bool reloads = request.path == "/api/v1/reload";
         if (!method || (!reloads && request.path != "/api/v1/drain")) co_return shown(request);
         if (auto wrong = mistake(*method, request)) co_return *std::move(wrong);
         if (reloads) co_return co_await reload(request);
         co_return drain(request);
+    }
+
+    /// An edge bans addresses that guess passwords, and the home does not know these bans. True if
+    /// the request lifts one.
+    bool lifts_ban_of_edge(const ApiRequest& request) const {
+        AddressLimits* const addresses = state().addresses;
+        if (!addresses || request.method != verb::delete_ || request.path != "/api/v1/bans")
+            return false;
+        const Route::Method& method = *find_route(request.path).method(request.method);
+        if (mistake(method, request)) return false;
+        const auto named = method.parsed(request).query.text("address");
+        const auto address = named ? Address::parse(*named) : std::nullopt;
+        return address && addresses->lift_ban(*address, monotonic_now());
     }
 
     boost::asio::awaitable<ApiReply> reload(const ApiRequest& request) {

@@ -13,6 +13,7 @@
 
 namespace pulsegate {
 
+class AddressLimits;
 class Membership;
 
 /// What a standby does for clients at present.
@@ -20,7 +21,8 @@ struct StandbyState {
     bool is_edge = false;
     bool is_linked = false;  ///< to the node that owns the data: clients can log in
     std::size_t connections = 0;
-    const DrainState* drain = nullptr;  ///< null: it serves no clients
+    const DrainState* drain = nullptr;   ///< null: it serves no clients
+    AddressLimits* addresses = nullptr;  ///< with the bans that it has set itself; null: the same
 };
 
 /// The HTTP API of a standby node. It answers what is about this node itself: /healthz, /readyz

@@ -17,7 +17,7 @@ public:
     /// Looks which node serves now. Called several times a second.
     virtual void look() = 0;
     /// Any thread may call it.
-    virtual StandbyState state() const = 0;
+    virtual StandbyState state() = 0;
     /// Asks the clients to leave on these terms, in calls of `look`. Returns false if there is
     /// nothing to wait for.
     virtual bool begin_drain(const DrainTerms& terms) = 0;
