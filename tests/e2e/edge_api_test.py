@@ -1,5 +1,6 @@
 """The HTTP API of a node that does not own the data: the node with the data answers for all."""
 
+import contextlib
 import json
 import re
 import socket
@@ -98,6 +99,14 @@ class EdgeApiTest(EdgeCase):
                 stranger.send(b"pulsegate-http 1 edge#1 " + birth + b" - desk\nGET /api/v1/users HTTP/1.1\r\nHost: localhost\r\n" +
                               token.encode() + b"Connection: close\r\n\r\n")
                 self.assertEqual(stranger.socket.recv(1000).split()[1], status)
+
+    def test_silent_strangers_at_the_link_keep_no_node_out(self):
+        home, edge = self.nodes()
+        port = int(home.command[home.command.index("--link-listen") + 1].split(":")[1])
+        with contextlib.ExitStack() as strangers:
+            for _ in range(100):
+                strangers.enter_context(Client(port))
+            self.assertEqual(edge.ask("GET", "/api/v1/users")[0], 200)
 
     def test_a_node_with_a_certificate_vouches_for_its_clients(self):
         certificates = Certificates()

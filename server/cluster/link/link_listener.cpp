@@ -25,7 +25,7 @@ using boost::system::error_code;
 using namespace std::chrono_literals;
 
 constexpr auto guest_time = 2s;
-constexpr int most_guests = 64;
+constexpr std::size_t most_guests = 64;
 constexpr int most_requests = 256;
 
 }  // namespace
@@ -57,16 +57,23 @@ asio::awaitable<void> LinkListener::accept() {
         if (error) {  // no descriptor is left, perhaps
             pause.expires_after(100ms);
             co_await pause.async_wait(token);
-        } else if (guests_ < most_guests) {
+        } else {
+            if (guests_.size() >= most_guests) close_oldest_guest();
             asio::co_spawn(acceptor_.get_executor(), serve(std::move(socket)), asio::detached);
         }
     }
 }
 
+/// A node says at once what it wants. So the oldest guest is most likely none.
+void LinkListener::close_oldest_guest() {
+    guests_.front()->tcp().close();
+    guests_.splice(guests_.end(), guests_, guests_.begin());  // it leaves in a moment
+}
+
 asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
-    ++guests_;
     const auto guest =
         std::make_shared<LinkSocket>(boost::beast::tcp_stream(std::move(socket)), tls_);
+    const auto place = guests_.insert(guests_.end(), guest);
     guest->tcp().expires_after(guest_time);
     asio::awaitable<error_code> handshake = guest->handshake(asio::ssl::stream_base::server);
     error_code error = co_await std::move(handshake);
@@ -81,7 +88,7 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     if (request && request->node.birth == birth) {
         request->is_of_node = guest->has_tls();
         if (UniqueFd end = hand_over(*std::move(request))) {
-            --guests_;
+            guests_.erase(place);
             ++requests_;
             asio::awaitable<void> carrying = carry(guest, std::move(end));
             co_await std::move(carrying);
@@ -95,7 +102,7 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
         asio::awaitable<void> refusing = refuse(guest, is_edge && !error);
         co_await std::move(refusing);
     }
-    --guests_;
+    guests_.erase(place);
 }
 
 /// Closing before the other has read all that it sent to us may take the line back, so it ends the

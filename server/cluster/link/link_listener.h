@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 
@@ -41,6 +42,7 @@ public:
 
 private:
     boost::asio::awaitable<void> accept();
+    void close_oldest_guest();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
     bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
@@ -50,7 +52,8 @@ private:
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
     const std::function<LinkHello()> hello_;
-    int guests_ = 0;
+    /// Connections that have not shown yet what they are for, the oldest first.
+    std::list<std::shared_ptr<LinkSocket>> guests_;
     int requests_ = 0;  ///< that are carried
     mutable std::mutex mutex_;
     unsigned shards_ = 0;             ///< guarded by the mutex
