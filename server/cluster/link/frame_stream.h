@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -54,6 +55,15 @@ public:
     };
 
     static constexpr std::size_t largest_frame = std::size_t{17} << 20;
+
+    /// The limits of a link that so many shards fill. Each of them stops only when it sees how much
+    /// waits, and may have added a few MiB and a frame by then.
+    static Limits limits_for(unsigned shards) {
+        Limits limits;
+        const std::size_t of_shard = largest_frame + (std::size_t{4} << 20);
+        limits.most_waiting = std::max(limits.most_waiting, shards * of_shard);
+        return limits;
+    }
 
     /// The first bytes that a node sends on a connection, after its hello. Nothing if they are
     /// none.

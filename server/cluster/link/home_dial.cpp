@@ -128,7 +128,8 @@ asio::awaitable<DialedHome> dial_home(HomeNode home, std::shared_ptr<asio::ssl::
         co_return dialed;
     }
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    dialed.stream = FrameStream::open(std::move(visit.socket), std::move(visit.home), link, {});
+    dialed.stream = FrameStream::open(std::move(visit.socket), std::move(visit.home), link,
+                                      FrameStream::limits_for(dialer.self.shards));
     dialed.stream->on_loss([executor, dialer, link, weak = std::weak_ptr(dialed.stream)] {
         if (const auto stream = weak.lock())
             asio::co_spawn(executor, redial(stream, dialer, link), asio::detached);

@@ -155,8 +155,8 @@ bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest req
             FrameStream::find(socket->tcp().get_executor(), request.edge.incarnation, request.link);
         return known && known->resume(std::move(socket), *request.received);
     }
-    const auto stream =
-        FrameStream::open(std::move(socket), std::move(request.edge), request.link, {});
+    const auto stream = FrameStream::open(std::move(socket), std::move(request.edge), request.link,
+                                          FrameStream::limits_for(shards_));
     stream->greet();
     edge_handler_(stream);
     return true;
