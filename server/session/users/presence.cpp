@@ -113,15 +113,14 @@ Presence::~Presence() { by_change_.clear_and_dispose(dispose); }
 void Presence::replace(PresenceEntry& old, PresenceEntry& replacement) {
     thread_.assert_here();
     replacement.copy_presence(old);
-    // It has the same name, and therefore the same place.
-    const_cast<PresenceEntry*&>(*by_name_.find(&old)) = &replacement;
+    by_name_.replace(old, replacement);
     by_change_.replace_node(by_change_.iterator_to(old), replacement);
 }
 
 User* Presence::find(std::string_view name) const {
     thread_.assert_here();
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &unpacked(**found);
+    PresenceEntry* const found = by_name_.find(name);
+    return found ? &unpacked(*found) : nullptr;
 }
 
 User& Presence::find_or_create(std::string_view name) {
@@ -129,15 +128,15 @@ User& Presence::find_or_create(std::string_view name) {
     if (User* known = find(name)) return *known;
     auto created = std::make_unique<User>(name);
     created->version = ++created_;
-    by_name_.insert(created.get());
+    by_name_.insert(*created);
     name_bytes_ += name.size();
     insert_by_change(*created);
     return *created.release();
 }
 
 void Presence::restore(const PutUser& stored, Tick awaited_until) {
-    const auto known = by_name_.find(stored.name);
-    PresenceEntry& user = known == by_name_.end() ? restore(stored.name) : **known;
+    PresenceEntry* const known = by_name_.find(stored.name);
+    PresenceEntry& user = known ? *known : restore(stored.name);
     user.stayed = true;
     user.set_since(stored.since, stored.last_seen);
     const auto version = stored.version <= greatest_version ? stored.version : 0;
@@ -157,7 +156,7 @@ User& Presence::restore(std::string_view name) {
 }
 
 void Presence::restore(PresenceEntry& entry) {
-    by_name_.insert(&entry);
+    by_name_.insert(entry);
     name_bytes_ += entry.user_name().size();
     by_change_.push_back(entry);
 }
@@ -308,8 +307,7 @@ std::optional<PresencePosition> Presence::visit(PresencePosition after, std::siz
 
 void Presence::show(std::string_view name, const std::function<void(User&)>& visitor) const {
     thread_.assert_here();
-    const auto found = by_name_.find(name);
-    if (found != by_name_.end()) show_to(visitor, **found);
+    if (PresenceEntry* const found = by_name_.find(name)) show_to(visitor, *found);
 }
 
 void Presence::forget_some(WallMillis now, Millis kept,
@@ -340,7 +338,7 @@ bool Presence::forget_now(std::string_view name) {
 
 void Presence::forget(User& user) {
     version_floor_ = std::max(version_floor_, user.version);
-    by_name_.erase(&user);
+    by_name_.erase(user);
     name_bytes_ -= user.name.size();
     by_change_.erase_and_dispose(by_change_.iterator_to(user), dispose);
 }

@@ -2,7 +2,6 @@
 
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,9 +12,9 @@
 #include "server/base/clock.h"
 #include "server/base/hash.h"
 #include "server/base/owner_thread.h"
-#include "server/base/sparse.h"
 #include "server/message/message.h"
 #include "server/session/terms/cause.h"
+#include "server/session/users/user_names.h"
 #include "server/store/ledger/unit.h"
 
 namespace pulsegate {
@@ -155,11 +154,11 @@ public:
 
     void reserve(std::size_t users) { by_name_.reserve(users); }
     /// Once a second.
-    void shrink() { shrink_if_sparse(by_name_); }
+    void shrink() { by_name_.shrink(); }
     /// The user of that name, or null.
     User* find(std::string_view name) const;
     User& find_or_create(std::string_view name);
-    bool has(std::string_view name) const { return by_name_.contains(name); }
+    bool has(std::string_view name) const { return by_name_.find(name) != nullptr; }
 
     /// Versions begin above this one: before the restart, no version was larger, except in users'
     /// rows.
@@ -230,25 +229,6 @@ public:
     std::size_t online() const { return online_; }
 
 private:
-    struct Hash {
-        using is_transparent = void;
-        using is_avalanching = void;
-        std::size_t operator()(std::string_view name) const { return keyed_hash(name); }
-        std::size_t operator()(const PresenceEntry* user) const {
-            return (*this)(user->user_name());
-        }
-    };
-    struct Equal {
-        using is_transparent = void;
-        bool operator()(const PresenceEntry* a, const PresenceEntry* b) const { return a == b; }
-        bool operator()(std::string_view name, const PresenceEntry* user) const {
-            return user->user_name() == name;
-        }
-        bool operator()(const PresenceEntry* user, std::string_view name) const {
-            return user->user_name() == name;
-        }
-    };
-
     static void to_front(User& user, Device& device);
     static bool to_back(User& user, Device& device);
     void await(const PresenceEntry& user, Tick until);
@@ -259,7 +239,7 @@ private:
 
     const std::size_t most_known_;
     Unpack unpack_;
-    boost::unordered_flat_set<PresenceEntry*, Hash, Equal> by_name_;
+    UserNames by_name_;
     boost::intrusive::set<PresenceEntry> by_change_;  ///< owns the entries; the latest change comes
                                                       ///< last
     std::size_t online_ = 0;
