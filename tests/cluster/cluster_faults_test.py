@@ -18,7 +18,7 @@ class FaultsTest(unittest.TestCase):
 
     def test_nothing_is_lost_when_all_nodes_are_restarted_in_order(self):
         rounds = 10 if LONG else 1
-        other = os.environ.get("PULSEGATE_OTHER")  # another build, for nodes of two versions
+        other = os.environ.get("OTHER_PULSEGATE")  # another build, for nodes of two versions
         played = restart_all(rounds, [os.environ["PULSEGATE"], other] if other else (), rate=30 if SANITIZED else 120)
         print(played)
         self.assertEqual(played.faults, [])

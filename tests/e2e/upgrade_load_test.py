@@ -4,7 +4,7 @@ Small by default. With PULSEGATE_LONG (tests/run --long) 15,000 clients send 3,0
 
     cd tests/e2e && PULSEGATE_LONG=1 python3 -m unittest -v upgrade_load_test
 
-PULSEGATE_OTHER may name the program of another version: then the upgrades go to that one and back.
+OTHER_PULSEGATE may name the program of another version: then the upgrades go to that one and back.
 """
 
 import os
@@ -15,7 +15,7 @@ from gateway import SANITIZED, binary
 from upgradable import Load
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
-PROGRAMS = (os.environ.get("PULSEGATE_OTHER", str(binary())), str(binary()))
+PROGRAMS = (os.environ.get("OTHER_PULSEGATE", str(binary())), str(binary()))
 CLIENTS, MESSAGES, RAMP, DURATION, UPGRADES = (15_000, 3_000, 2_000, 150, 20) if LONG else (240, 240, 240, 25, 3)
 
 
