@@ -133,13 +133,14 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
     Backlog backlog;
     if (!has_missed(user, place, now)) return backlog;
     std::vector<Unread> rooms;
-    // A room keeps what it has when a reload lowers the limit, and its members get that.
-    std::size_t most = std::max<std::size_t>(settings_.max_queued_messages, 1);
+    // A room keeps what it has when a reload lowers the limits, and its members get as much.
+    QueueBounds::Bounds& largest = backlog.largest_room;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         ++work_;
         const Outbox* const outbox = queue_of(topic, now);
         if (!outbox) return;
-        most = std::max<std::size_t>(most, outbox->queued());
+        largest.messages = std::max<std::size_t>(largest.messages, outbox->queued());
+        largest.bytes = std::max<std::size_t>(largest.bytes, outbox->queued_bytes());
         rooms.push_back({.topic = logs_.find(topic)->first,
                          .next = outbox->queue().rbegin(),
                          .end = outbox->queue().rend(),
@@ -147,6 +148,7 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
     });
     const auto newest = [](const Unread& room) { return room.next->stamp; };
     std::ranges::sort(rooms, std::ranges::greater(), newest);
+    const auto most = std::max<std::size_t>({settings_.max_queued_messages, largest.messages, 1});
     const std::vector<Stamp> queued = queued_after(session, place);
     const auto take_newest = [&](Unread& room) {
         ++work_;
@@ -193,7 +195,7 @@ std::size_t RoomLogs::missed(const Session& device, Millis now) {
         const Stamp later_than = std::max(place, since);
         auto next = outbox->queue().rbegin();
         for (; next != outbox->queue().rend() && next->stamp > later_than; ++next) {
-            if (missed == most) break;
+            if (missed >= std::max<std::size_t>(most, outbox->queued())) break;
             if (!std::ranges::binary_search(queued, next->stamp)) ++missed;
         }
     });
@@ -230,7 +232,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
         if (receives.owner != 0)
             journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
     }
-    sender_.queues().merge(session, std::move(messages), now);
+    sender_.queues().merge(session, std::move(messages), backlog.largest_room, now);
 }
 
 /// The additions of the session's subscriptions to messages from the room.

@@ -120,6 +120,7 @@ private:
     struct Backlog {
         std::vector<Missed> messages{};
         std::size_t left_out = 0;
+        QueueBounds::Bounds largest_room{};  ///< of those with unread messages
     };
     /// Unread messages of a room, from the newest back.
     struct Unread {

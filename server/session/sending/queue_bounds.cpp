@@ -11,12 +11,6 @@ namespace pulsegate {
 
 namespace {
 
-std::size_t sum_of_costs(const Queue& messages) {
-    std::size_t sum = 0;
-    for (const QueuedMessage& each : messages) sum += each.cost;
-    return sum;
-}
-
 HistoryEvent dropped(const Session& session, std::size_t messages, const char* why) {
     return {.kind = HistoryKind::dropped,
             .time = wall_now(),
@@ -114,11 +108,11 @@ bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& del
     return taken.has_value();
 }
 
-void QueueBounds::merge(Session& session, Queue messages, Millis now) {
+void QueueBounds::merge(Session& session, Queue messages, Bounds least, Millis now) {
     thread_.assert_here();
     Bounds bounds = bounds_of(session.state.exchanges());
-    bounds.messages = std::max(bounds.messages, messages.size());
-    bounds.bytes = std::max(bounds.bytes, sum_of_costs(messages));
+    bounds.messages = std::max(bounds.messages, least.messages);
+    bounds.bytes = std::max(bounds.bytes, least.bytes);
     session.state.exchanges().merge(totals_, std::move(messages));
     drop_surplus(session, bounds, now);
     leave_to_store();

@@ -46,8 +46,14 @@ public:
     Fate find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now);
     Fate find_room(Session& session, const Delivery& delivery, Millis now);
 
-    /// Puts messages into the session's queue in the order of stamps, with its bounds.
-    void merge(Session& session, Queue messages, Millis now);
+    /// What a queue may hold.
+    struct Bounds {
+        std::size_t messages = 0;
+        std::size_t bytes = 0;
+    };
+    /// Puts messages into the session's queue in the order of stamps, within its bounds, or
+    /// `least` if that is more.
+    void merge(Session& session, Queue messages, Bounds least, Millis now);
 
     /// Drops the oldest messages of one user in an inbox, up to `most`; returns how many.
     std::size_t drop_of(Session& inbox, SenderShares::Sender sender, std::size_t most);
@@ -88,11 +94,6 @@ public:
 private:
     bool has_expired(const Delivery& delivery, Millis now);
     bool is_refused(OwnerId owner, const Delivery& delivery);
-    /// What a queue may hold.
-    struct Bounds {
-        std::size_t messages;
-        std::size_t bytes;
-    };
     Bounds bounds_of(const Exchanges& queue) const;
     static bool is_full(const Exchanges& queue, const Bounds& bounds, std::size_t bytes);
     bool is_short(OwnerId owner, const Exchanges& queue) const;
