@@ -96,6 +96,7 @@ TEST_CASE("a user with many stored sessions gets no other one while memory is sc
     CHECK(is_let_in("15"));
     CHECK_FALSE(is_let_in("16"));
     CHECK(is_let_in("16", true));
+    CHECK_FALSE(is_let_in("16"));
     CHECK(is_let_in("0"));  // back in its session
     brokers->memory = MemoryState::used_up;
     const auto first_of = [&](const char* user) {

@@ -161,7 +161,7 @@ bool Evictions::make_room(Millis now) {
         if (is_short) malloc_trim(0);  // bodies that were left to the store are free by now
         return false;
     }
-    const char* const why = is_short ? "memory-budget is used up, and it takes most"
+    const char* const why = is_short ? "memory-budget is nearly used up, and it takes most"
                                      : "persistent-session-bytes is exceeded, and it takes most";
     if (rooms_pay)
         room_logs_.halve(takers.log.topic, why, now);
@@ -169,7 +169,7 @@ bool Evictions::make_room(Millis now) {
         inboxes_.drop_some(takers.inboxes, why, now);
     else
         end_largest(takers.holder.user,
-                    is_short ? "memory-budget is used up, and its user takes most"
+                    is_short ? "memory-budget is nearly used up, and its user takes most"
                              : "persistent-session-bytes is exceeded, and its user takes most",
                     now);
     if (is_short)

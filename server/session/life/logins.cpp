@@ -151,7 +151,8 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool resumed = known && !connect.clean_start && known->state.expiry() > 0;
     if (const auto refusal = objection_of_store(user, known, resumed, client, agreement, now))
         return turn_away(link, connect, result, *refusal);
-    if (!known && agreement.session_expiry > 0)
+    const bool is_kept = known && known->state.expiry() > 0;
+    if (!is_kept && agreement.session_expiry > 0)
         if (const auto refusal = memory_.objection_to_session(user))
             return turn_away(link, connect, result, *refusal);
     if (connect.will)
