@@ -134,6 +134,9 @@ TEST_CASE("a channel sends whole packets, the last of which may be larger than i
     CHECK(peer.sent.ends_with("bye"));
 }
 
+    channel.widen(UINT32_MAX);
+    CHECK(channel.send(publish(Channel::largest_packet)) == -1);
+    CHECK(errno == EMSGSIZE);
 TEST_CASE("a channel sends again when its link has room again") {
     KeptPeer peer;
     KeptReadiness connection;

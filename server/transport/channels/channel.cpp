@@ -11,13 +11,15 @@ namespace pulsegate {
 
 namespace {
 
-/// The length of the packets at the front of `bytes` that begin before `end`.
+/// The length of the packets at the front of `bytes` that begin before `end`, up to one that is too
+/// large.
 std::size_t packets_before(std::string_view bytes, std::size_t end) {
     if (bytes.size() <= end) return bytes.size();
     std::size_t size = 0;
     while (size < end) {
         const Frame packet = next_frame(as_bytes(bytes.substr(size)), bytes.size());
         if (packet.status != Frame::Status::complete) return bytes.size();
+        if (packet.size > Channel::largest_packet) break;
         size += packet.size;
     }
     return size;
@@ -51,6 +53,10 @@ ssize_t Channel::send(std::string_view bytes) {
         return -1;
     }
     bytes = bytes.substr(0, packets_before(bytes, static_cast<std::size_t>(room_)));
+    if (bytes.empty()) {
+        errno = EMSGSIZE;
+        return -1;
+    }
     room_ -= static_cast<std::int64_t>(bytes.size());
     peer_.send(name_, bytes);
     has_sent_ = true;

@@ -64,6 +64,8 @@ public:
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
 
+    /// A larger packet does not fit into a frame of the link.
+    static constexpr std::size_t largest_packet = std::size_t{16} << 20;
     const ChannelName& name() const { return name_; }
 
     // For the connection:
@@ -72,7 +74,8 @@ public:
     void watch(Polled& polled) { polled_ = &polled; }
     /// As of a socket: the number of bytes, 0 at the end, or -1 and `errno`.
     ssize_t receive(void* buffer, std::size_t size);
-    /// `bytes` must be whole packets. It sends a number of whole packets.
+    /// `bytes` must be whole packets. It sends a number of whole packets. EMSGSIZE: the first one
+    /// is too large.
     ssize_t send(std::string_view bytes);
     /// Sends these bytes even if the window is full.
     void send_last(std::string_view bytes);

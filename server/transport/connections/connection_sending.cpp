@@ -89,6 +89,9 @@ void Connection::flush() {
             out_.reset();
             // The peer's last packets can still be read, perhaps its DISCONNECT.
             if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
+            if (errno == EMSGSIZE)
+                return end({Cause::kicked, Reason::packet_too_large,
+                            "a message for it is too large for the link to its edge"});
             return end({Cause::connection_lost, Reason::success, "write error"});
         }
         context_.counters.bytes_out += static_cast<std::uint64_t>(taken);
