@@ -26,7 +26,9 @@ struct KeptPeer final : ChannelPeer {
     }
     void ask_silence(const ChannelName&) override { ++asked; }
     bool is_cut_off(const ChannelName&) const override { return cut_off; }
-    void forget(const ChannelName&, Cause cause) override { forgotten.push_back(cause); }
+    void forget(const ChannelName&, const ChannelEnd& end) override {
+        forgotten.push_back(end.cause);
+    }
 
     std::string sent{};
     bool has_room = true;
@@ -132,11 +134,11 @@ TEST_CASE("a channel sends whole packets, the last of which may be larger than i
     CHECK(channel.send("x") == -1);
     channel.send_last("bye");
     CHECK(peer.sent.ends_with("bye"));
-}
-
     channel.widen(UINT32_MAX);
     CHECK(channel.send(publish(Channel::largest_packet)) == -1);
     CHECK(errno == EMSGSIZE);
+}
+
 TEST_CASE("a channel sends again when its link has room again") {
     KeptPeer peer;
     KeptReadiness connection;

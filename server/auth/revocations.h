@@ -28,8 +28,8 @@ public:
 
     [[nodiscard]] bool revoked(std::string_view user, std::int64_t issued) const;
 
-    /// Were the user's logins revoked after the auth hook was asked at this time? An order of an
-    /// earlier process counts as given when this one read it.
+    /// Were the user's logins revoked after the auth hook was asked at this time? It is not known
+    /// when an order of an earlier process was given, so it counts as given at its `before`.
     [[nodiscard]] bool revoked_since(std::string_view user, Millis asked) const;
 
     std::size_t size() const { return orders_.size(); }

@@ -43,6 +43,15 @@ boost::asio::ip::tcp::endpoint client_endpoint(const ForwardedLogin& login) {
 
 }  // namespace
 
+void EdgeChannels::note_connection(Output& output, LinkMail::Kind kind) {
+    const Millis now = monotonic_now();
+    if (kind == LinkMail::Kind::cut_off) output.cut_off = now;
+    if (kind != LinkMail::Kind::connected || !output.cut_off) return;
+    output.connected = now;
+    output.outage = std::max<Millis>(now - *output.cut_off, 1);
+    output.cut_off.reset();
+}
+
 std::size_t hash_value(const ChannelName& name) {
     std::size_t seed = 0;
     boost::hash_combine(seed, name.link);
@@ -58,9 +67,7 @@ void EdgeChannels::receive(const LinkMail& mail) {
     if (mail.kind == LinkMail::Kind::begun) outputs_.try_emplace(mail.link);
     if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
     const auto output = outputs_.find(mail.link);
-    if (output != outputs_.end() && mail.kind != LinkMail::Kind::frames)
-        output->second.cut_off =
-            mail.kind == LinkMail::Kind::cut_off ? std::optional(monotonic_now()) : std::nullopt;
+    if (output != outputs_.end()) note_connection(output->second, mail.kind);
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame, mail.link);
 }
@@ -107,11 +114,23 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
         result->why = "the password file of this node does not have the line that it matched";
     }
     result->password_line = line.value_or(0);
-    if (login->hook_age) result->asked = monotonic_now() - static_cast<Millis>(*login->hook_age);
+    if (login->hook_age)
+        result->asked =
+            monotonic_now() - static_cast<Millis>(*login->hook_age) - time_on_link(name.link);
     auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
                                        received->connect.version);
     connections_.emplace(name, connection.get());
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
+}
+
+/// The longest time that a frame which arrives now may have been under way.
+Millis EdgeChannels::time_on_link(std::uint64_t link) const {
+    constexpr Millis until_noticed = 4'000;  // that the connection is lost
+    constexpr Millis until_sent_again = 10'000;
+    const auto output = outputs_.find(link);
+    if (output == outputs_.end() || output->second.outage == 0) return 0;
+    const bool is_recent = monotonic_now() - output->second.connected < until_sent_again;
+    return is_recent ? output->second.outage + until_noticed : 0;
 }
 
 /// Nothing has been heard of its clients since it was cut off.
@@ -165,8 +184,10 @@ bool EdgeChannels::is_cut_off(const ChannelName& channel) const {
     return found == outputs_.end() || found->second.cut_off;
 }
 
-void EdgeChannels::forget(const ChannelName& channel, Cause cause) {
-    put(channel, EdgeFrameKind::end, encode_end(cause, Reason::success));
+void EdgeChannels::forget(const ChannelName& channel, const ChannelEnd& end) {
+    std::string contents = encode_end(end.cause, Reason::success);
+    if (end.has_old_answer) contents += old_answer;
+    put(channel, EdgeFrameKind::end, contents);
     connections_.erase(channel);
 }
 

@@ -56,21 +56,27 @@ private:
                        std::uint32_t largest_packet) override;
     void ask_silence(const ChannelName& channel) override;
     bool is_cut_off(const ChannelName& channel) const override;
-    void forget(const ChannelName& channel, Cause cause) override;
+    void forget(const ChannelName& channel, const ChannelEnd& end) override;
 
     void receive(const EdgeFrame& frame, std::uint64_t link);
     void open(const ChannelName& name, const EdgeFrame& frame);
+    Millis time_on_link(std::uint64_t link) const;
     void lose(std::uint64_t link);
     void cast_some_adrift();
     void put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents);
     void flush();
     void go_on_sending();
 
+    struct Output;
+    static void note_connection(Output& output, LinkMail::Kind kind);
+
     struct Output {
         std::string frames{};               ///< of this round
         std::size_t waiting = 0;            ///< bytes for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
         std::optional<Millis> cut_off{};    ///< since then it has no connection
+        Millis connected = 0;               ///< when it last got one
+        Millis outage = 0;                  ///< how long it had none before that
     };
 
     const std::uint16_t shard_;

@@ -20,10 +20,10 @@ enum class EdgeFrameKind : std::uint8_t {
     // From the edge:
     open = 1,  ///< a client wants to log in: ForwardedLogin
     // From both:
-    bytes,  ///< MQTT packets; from the home, perhaps parts of packets
+    bytes,  ///< whole MQTT packets
     taken,  ///< u32: so many of these bytes have been taken, and others may follow
-    end,    ///< the connection ends: cause and reason (u8 each), and from the edge the client's
-            ///< silence in ms (u32); nothing follows
+    end,    ///< the connection ends: cause and reason (u8 each); from the edge the client's silence
+            ///< in ms (u32), from the home perhaps `old_answer`; nothing follows
     // From the home:
     accepted,  ///< the client is logged in: its limit of silence in ms, and its largest packet
                ///< (u32)
@@ -71,7 +71,10 @@ std::string encode(const ForwardedLogin& login);
 /// Nothing if it is malformed, or of a later version that this one must not ignore.
 std::optional<ForwardedLogin> decode_forwarded_login(std::string_view bytes);
 
-/// The contents of an `end` frame.
+/// The login was refused, because the edge's auth hook allowed it before a revocation.
+inline constexpr char old_answer = 1;
+
+/// The beginning of the contents of an `end` frame.
 std::string encode_end(Cause cause, Reason reason);
 /// Nothing if it is malformed.
 std::optional<Ending> decode_end(std::string_view contents);

@@ -8,6 +8,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/free_memory.h"
+#include "server/login/authenticator.h"
 #include "server/login/login_flow.h"
 #include "server/session/life/logins.h"
 #include "server/session/life/passed_parts.h"
@@ -157,6 +158,8 @@ void ForwardedClients::receive(const EdgeFrame& frame) {
             return put(client, EdgeFrameKind::silence, contents);
         }
         case EdgeFrameKind::end: {
+            if (frame.contents.ends_with(old_answer) && frame.contents.size() > 2)
+                authenticator_.forget_hook_answers();
             auto ending = decode_end(frame.contents).value_or(home_lost);
             ending.reason = Reason::success;  // the home has sent the DISCONNECT
             ending.why = "";                  // and written its log

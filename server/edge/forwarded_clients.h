@@ -18,6 +18,7 @@
 
 namespace pulsegate {
 
+class Authenticator;
 class Connection;
 class Logins;
 struct Login;
@@ -28,8 +29,12 @@ struct Login;
 /// offline. It lives on the shard's thread.
 class ForwardedClients {
 public:
-    ForwardedClients(unsigned shard, Rounds& rounds, Logins& logins)
-        : shard_(static_cast<std::uint16_t>(shard)), rounds_(rounds), logins_(logins) {}
+    ForwardedClients(unsigned shard, Rounds& rounds, Logins& logins,
+                     const Authenticator& authenticator)
+        : shard_(static_cast<std::uint16_t>(shard)),
+          rounds_(rounds),
+          logins_(logins),
+          authenticator_(authenticator) {}
 
     /// Before the shard runs; `exchange` must outlive it. Null: the sessions are on this node.
     void use(LinkExchange* exchange) { exchange_ = exchange; }
@@ -66,6 +71,7 @@ private:
     const std::uint16_t shard_;
     Rounds& rounds_;
     Logins& logins_;
+    const Authenticator& authenticator_;
     LinkExchange* exchange_ = nullptr;
     std::uint64_t link_ = 0;  ///< to the home; 0: none
     std::uint16_t home_shards_ = 0;

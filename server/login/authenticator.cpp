@@ -130,6 +130,10 @@ void Authenticator::use(const AuthenticatorSettings& settings) {
 
 void Authenticator::forget(std::string_view user) const {
     files()->right_passwords.forget(user);
+    forget_hook_answers();
+}
+
+void Authenticator::forget_hook_answers() const {
     if (hook_) hook_->forget();
 }
 

@@ -88,6 +88,9 @@ public:
     /// answer's user may depend on the client id.
     void forget(std::string_view user) const;
 
+    /// The hook forgets all its answers, because one of them is older than a revocation.
+    void forget_hook_answers() const;
+
     /// The rules for clients without rules of their own; null: everything is allowed.
     std::shared_ptr<const AccessRules> rules() const { return files()->rules; }
 

@@ -98,7 +98,7 @@ Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
       peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
       edges_(index, rounds_, transport_, logins_, broker_.logins()),
-      forwarded_(index, rounds_, broker_.logins()),
+      forwarded_(index, rounds_, broker_.logins(), shared.authenticator),
       transport_(rounds_, transport_settings(config, admission_),
                  {admission_, shared.address_limits}, counters_, broker_.admin().tracer(), *this),
       logins_(login_settings(config, index), rounds_,

@@ -16,7 +16,7 @@ from cluster_test import ask
 from credentials import SECRET, token
 from edge_nodes import EdgeCase, RunningEdge, edge_node, history, state
 from gateway import SANITIZED, Client, add_users, connect_packet, wait_until
-from hook_backend import DENY, Backend
+from hook_backend import ALLOW, Backend
 from ports import free_port
 from streams import WebSocket, receive
 
@@ -98,18 +98,18 @@ class LoginTest(EdgeCase):
         wait_until(lambda: home.metric("pulsegate_connections") == 0, what="no connection")
 
     def test_an_answer_of_the_hook_that_the_edge_remembers_is_no_good_after_a_revocation(self):
-        backend = Backend()
+        backend = Backend(ALLOW)
         self.addCleanup(backend.stop)
         home, edge = self.nodes("--auth-hook", backend.url, "--auth-hook-cache", "10m")
         with Client(edge.port) as ann:
             ann.send(packets.connect(5, "c", username="ann", password="right"))
             self.assertEqual(ann.receive()[1][1], 0)
-            backend.answer = lambda question: DENY
             self.assertEqual(home.ask("POST", "/api/v1/users/ann/revoke")[1]["disconnected"], 1)
             self.assertEqual(ann.receive()[1][0], 0x98)
         self.assertEqual(code(edge.port, "c", "ann", "right"), 0x89)
         home.wait_for_log("its user's logins were revoked after the auth-hook was asked")
-        self.assertEqual(code(edge.port, "c", "ann", "new"), 0x86)
+        wait_until(lambda: code(edge.port, "c", "ann", "right") == 0, what="another answer of the hook")
+        self.assertEqual(len(backend.questions), 2)
 
     def test_a_ban_that_the_edge_has_set_is_lifted_at_the_edge(self):
         users = add_users(self.path / "users", ann="right")
@@ -125,10 +125,10 @@ class LoginTest(EdgeCase):
     def test_the_end_of_a_client_tells_how_long_it_was_silent(self):
         home, edge = self.nodes()
         with edge.connect("ann", keepalive=60) as ann:
-            wait_until(lambda: self.silence(home) > 1, what="silence")
+            wait_until(lambda: self.silence(home) > 3, what="silence")
             ann.ping()
         wait_until(lambda: state(home, "ann") == "offline", what="offline")
-        self.assertLess(history(home, "ann")[0]["silence"], 1)
+        self.assertLess(history(home, "ann")[0]["silence"], 3)
 
     @staticmethod
     def silence(home):

@@ -25,6 +25,12 @@ struct ChannelName {
 
 class Channel;
 
+/// What the edge is told of the end of a channel.
+struct ChannelEnd {
+    Cause cause = Cause::connection_lost;
+    bool has_old_answer = false;  ///< the auth hook's answer was older than a revocation
+};
+
 /// Carries what channels have to say to their edges.
 class ChannelPeer {
 public:
@@ -40,8 +46,8 @@ public:
     virtual void ask_silence(const ChannelName& channel) = 0;
     /// Has the link to the edge no connection, or has it ended?
     virtual bool is_cut_off(const ChannelName& channel) const = 0;
-    /// The channel is destroyed. `cause` is why the connection ended.
-    virtual void forget(const ChannelName& channel, Cause cause) = 0;
+    /// The channel is destroyed.
+    virtual void forget(const ChannelName& channel, const ChannelEnd& end) = 0;
 
 protected:
     ~ChannelPeer() = default;
@@ -58,14 +64,14 @@ public:
     static constexpr std::uint32_t window = 64 * 1024;
     /// Bytes that are taken are reported when they are so many.
     static constexpr std::uint32_t report = window / 4;
+    /// A larger packet does not fit into a frame of the link.
+    static constexpr std::size_t largest_packet = std::size_t{16} << 20;
 
     Channel(const ChannelName& name, ChannelPeer& peer) : name_(name), peer_(peer) {}
     ~Channel();
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
 
-    /// A larger packet does not fit into a frame of the link.
-    static constexpr std::size_t largest_packet = std::size_t{16} << 20;
     const ChannelName& name() const { return name_; }
 
     // For the connection:
@@ -83,7 +89,9 @@ public:
     void tell_accepted(Millis limit, std::uint32_t largest_packet);
     void ask_silence();
     /// The reason for the end, which the edge is told.
-    void end(Cause cause) { end_ = cause; }
+    void end(Cause cause) { end_.cause = cause; }
+    /// The login is refused, because the auth hook allowed it before a revocation.
+    void note_old_answer() { end_.has_old_answer = true; }
 
     /// Is the link to the edge gone? Then nothing arrives any more, and what is sent is lost.
     bool is_adrift() const { return is_adrift_; }
@@ -122,7 +130,7 @@ private:
     std::int64_t room_ = window;  ///< bytes that may still be sent; below 0: the last packet was
                                   ///< larger
     std::uint32_t taken_ = 0;     ///< not reported yet
-    Cause end_ = Cause::connection_lost;
+    ChannelEnd end_{};
     std::optional<Terms> terms_{};  ///< of a client that is logged in, while they are not told
     bool has_sent_ = false;
     bool has_ended_ = false;
