@@ -128,11 +128,13 @@ struct StandbyAdmin::Impl {
     boost::asio::awaitable<ApiReply> answer(const ApiRequest& request) {
         if (auto refused = refusal(request)) co_return *std::move(refused);
         if (is_for_home(request)) {
-            const bool is_lifted = lifts_ban_of_edge(request);
             std::string token(guard.name_shown(request));
             ApiReply reply = co_await forwarding.answer(request, std::move(token));
-            if (is_lifted && reply.status == boost::beast::http::status::not_found)
-                co_return api_reply({{"lifted", 1}});
+            const bool is_known = reply.status == boost::beast::http::status::ok;
+            const bool is_unknown = reply.status == boost::beast::http::status::not_found;
+            if ((!is_known && !is_unknown) || !lifts_ban_of_edge(request)) co_return reply;
+            if (is_unknown) reply = api_reply({{"lifted", 1}});
+            audit(with_token(request), reply.status);
             co_return reply;
         }
         const Route::Method* const method = find_route(request.path).method(request.method);
