@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -169,7 +170,8 @@ awaitable<Listed> list(const ApiContext& api, std::optional<std::string> user, s
     co_return co_await await_result<Listed>(api.io, ask, store_deadline());
 }
 
-awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operations) {
+awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operations,
+                            std::chrono::steady_clock::time_point deadline) {
     auto ask = [&](auto answer) {
         api.store.ledger().submit(
             {std::move(operations), [answer](Outcome outcome, const std::vector<Operation>& done) {
@@ -180,7 +182,7 @@ awaitable<Submitted> submit(const ApiContext& api, std::vector<Operation> operat
                  answer(result);
              }});
     };
-    co_return co_await await_result<Submitted>(api.io, ask, store_deadline());
+    co_return co_await await_result<Submitted>(api.io, ask, deadline);
 }
 
 /// Claims room for all messages, or for none.
@@ -206,7 +208,7 @@ ApiReply not_there() { return api_refusal(ApiError::unknown_message, "no such de
 awaitable<ApiReply> cancel(const ApiContext& api, CancelDelayed which) {
     std::vector<Operation> operations;
     operations.emplace_back(std::move(which));
-    const Submitted done = co_await submit(api, std::move(operations));
+    const Submitted done = co_await submit(api, std::move(operations), store_deadline());
     if (done.outcome == Outcome::refused) co_return nothing_stored(api);
     if (done.cancelled == 0) co_return not_there();
     co_return api_reply({{"cancelled", done.cancelled}});
@@ -225,7 +227,7 @@ awaitable<std::optional<std::size_t>> cancel_if(const ApiContext& api,
         std::vector<Operation> operations;
         for (const PutDelayed& put : found.messages)
             if (wanted(put)) operations.emplace_back(CancelDelayed{.id = put.id});
-        const Submitted done = co_await submit(api, std::move(operations));
+        const Submitted done = co_await submit(api, std::move(operations), store_deadline());
         if (done.outcome == Outcome::refused) co_return std::nullopt;
         cancelled += done.cancelled;
     }
@@ -268,7 +270,10 @@ awaitable<ApiReply> delay_all(const ApiContext& api, const ApiRequest& request) 
     for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
                                       std::move_iterator(puts.end()));
-    const Submitted done = co_await submit(api, std::move(operations));
+    // A repetition with the same key must not be stored as well.
+    const auto deadline =
+        request.idempotency_key ? std::chrono::steady_clock::time_point::max() : store_deadline();
+    const Submitted done = co_await submit(api, std::move(operations), deadline);
     if (done.outcome == Outcome::refused) co_return nothing_stored(api);
     co_return api_reply({{"delayed", std::move(accepted)}});
 }
@@ -335,9 +340,9 @@ awaitable<bool> cancel_of_clients(const ApiContext& api, std::vector<DelayedByCl
     else
         is_done = co_await is_stored_by_all(api);
     for (DelayedByClients& each : which) {
+        if (!is_done) co_return false;
         if (api.store.ledger().delayed_total(each.user).messages == 0) continue;
-        const bool is_cancelled = co_await cancel_stored(api, std::move(each));
-        is_done &= is_cancelled;
+        is_done = co_await cancel_stored(api, std::move(each));
     }
     co_return is_done;
 }

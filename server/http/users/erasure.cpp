@@ -102,7 +102,7 @@ awaitable<ApiReply> erase_user(const ApiContext& api, const ApiRequest& request)
     const auto delayed = co_await cancel_all_of(api, user);
     const auto presence = co_await forget_user(api, user);
     if (!presence) co_return shard_unavailable();
-    if (!co_await is_stored_by_all(api) || !delayed)
+    if (!delayed || !co_await is_stored_by_all(api))
         co_return api_refusal(ApiError::not_stored,
                               "the disk is in trouble: some data of the user may come back at the "
                               "next start of the gateway; erase the user again");
