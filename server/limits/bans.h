@@ -105,12 +105,12 @@ public:
 
     bool empty() const { return entries_.empty(); }
 
-    /// All bans that have not ended. `describe(key)` is a Ban with the name of what is banned, or
-    /// nothing to leave it out.
+    /// All bans that have not ended, in the order in which they were set. `describe(key)` is a Ban
+    /// with the name of what is banned, or nothing to leave it out.
     template <class Describe>
     std::vector<Ban> all(Millis now, Describe describe) const {
         std::vector<Ban> all;
-        for (const Entry& entry : entries_)
+        for (const Entry& entry : entries_.template get<1>())
             if (auto ban = described(entry, now, describe)) all.push_back(*std::move(ban));
         return all;
     }

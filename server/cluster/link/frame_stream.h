@@ -56,7 +56,7 @@ public:
 
     static constexpr std::size_t largest_frame = std::size_t{17} << 20;
 
-    /// The limits of a link that so many shards fill. Each of them stops only when it sees how much
+    /// The limits of a link that `shards` shards write to. A shard stops only when it sees how much
     /// waits, and may have added a few MiB and a frame by then.
     static Limits limits_for(unsigned shards) {
         Limits limits;

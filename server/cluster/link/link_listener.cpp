@@ -64,7 +64,7 @@ asio::awaitable<void> LinkListener::accept() {
     }
 }
 
-/// A node says at once what it wants. So the oldest guest is most likely none.
+/// A node says at once what it wants. So the oldest guest is probably not a node.
 void LinkListener::close_oldest_guest() {
     guests_.front()->tcp().close();
     guests_.splice(guests_.end(), guests_, guests_.begin());  // it leaves in a moment
