@@ -217,6 +217,33 @@ class CtlTest(unittest.TestCase):
         self.assertIn("not a time", self.ctl("drain", "--over", "soon", status=2))
         self.assertIn("complete", self.ctl("completion"))
 
+    def test_a_gateway_that_does_not_answer_is_away_for_questions_and_awaited_for_changes(self):
+        silent = self.enterContext(socket.create_server(("127.0.0.1", 0)))
+        full = self.enterContext(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(5):  # as many as have a place, and some that wait for one
+            waiting = self.enterContext(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        data = Path(self.folder.name) / "stopped"
+        with Gateway("--data", data) as gateway:
+            def begin(*arguments):
+                process = subprocess.Popen([str(binary()), "ctl", *arguments], stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                return process
+            with gateway.standing_still():
+                change = begin("--socket", str(data / "admin.sock"), "reload")
+                questions = [begin(*place, "check") for place in (
+                    ("--socket", str(data / "admin.sock")), ("--url", f"http://127.0.0.1:{gateway.http_port}"),
+                    ("--url", f"https://127.0.0.1:{silent.getsockname()[1]}"),
+                    ("--url", f"http://127.0.0.1:{full.getsockname()[1]}"))]
+                for question in questions:
+                    said = question.communicate(timeout=60)
+                    self.assertEqual((question.returncode, said[0]), (3, ""), said)
+                    self.assertIn("it does not answer", said[1])
+                self.assertIsNone(change.poll())
+            self.assertEqual((change.communicate(timeout=60)[0], change.returncode), ("reloaded\n", 0))
+
     def test_a_leftover_socket_is_replaced_and_a_file_is_not(self):
         with tempfile.TemporaryDirectory() as folder:
             with Gateway("--data", Path(folder) / "data") as killed:

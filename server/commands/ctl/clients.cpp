@@ -97,8 +97,7 @@ void print_presence(const json::value& presence) {
 int print_user(const Ctl& ctl, const std::string& user) {
     const int status = ctl.get(path_of_user(user), print_presence);
     if (status != ctl_done || ctl.json) return status;
-    const auto clients =
-        ctl.client().ask(Verb::get, api_target("/api/v1/clients", {{"user", user}}));
+    const auto clients = ctl.client().get(api_target("/api/v1/clients", {{"user", user}}));
     if (clients.ok()) print_clients(clients.json());
     return ctl_done;
 }
@@ -112,7 +111,7 @@ void add_user(CLI::App& app, Ctl& ctl) {
 
 /// Where the user is now, and what happened last, the latest first.
 int explain(const Ctl& ctl, const std::string& user) {
-    const auto presence = ctl.client().ask(Verb::get, path_of_user(user));
+    const auto presence = ctl.client().get(path_of_user(user));
     if (presence.ok() && !ctl.json)
         print_presence(presence.json());
     else if (!ctl.json)

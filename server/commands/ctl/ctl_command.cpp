@@ -42,9 +42,8 @@ complete -o default -F _pulsegate pulsegate
 
 }  // namespace
 
-int Ctl::ask(GatewayClient::Verb verb, const std::string& target, const std::string& body,
-             const std::function<void(const boost::json::value&)>& print) const {
-    const auto answer = client().ask(verb, target, body);
+int Ctl::show(const GatewayClient::Answer& answer,
+              const std::function<void(const boost::json::value&)>& print) const {
     if (json) fmt::print("{}", answer.text);
     if (!answer.ok()) {
         fmt::print(stderr, "pulsegate ctl: {}\n", answer.refusal());

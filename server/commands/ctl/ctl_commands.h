@@ -35,11 +35,17 @@ public:
     /// Asks the gateway, and prints the answer with `print`, or unchanged with --json. A refusal
     /// goes to standard error.
     int ask(GatewayClient::Verb verb, const std::string& target, const std::string& body,
-            const std::function<void(const boost::json::value&)>& print) const;
+            const std::function<void(const boost::json::value&)>& print) const {
+        return show(client().ask(verb, target, body), print);
+    }
     int get(const std::string& target,
             const std::function<void(const boost::json::value&)>& print) const {
-        return ask(GatewayClient::Verb::get, target, {}, print);
+        return show(client().get(target), print);
     }
+
+private:
+    int show(const GatewayClient::Answer& answer,
+             const std::function<void(const boost::json::value&)>& print) const;
 };
 
 /// The target of a request: parameters without a value are left out.

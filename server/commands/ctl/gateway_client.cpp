@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -15,10 +14,12 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <boost/json/parse.hpp>
+#include <cstdint>
 #include <utility>
 
 #include "server/base/files/local_socket_path.h"
 #include "server/base/text/unparsed_http.h"
+#include "server/commands/ctl/timed_socket.h"
 
 namespace pulsegate {
 
@@ -63,38 +64,60 @@ ApiUrl parse_api_url(std::string_view text) {
     return url;
 }
 
+void connect_to_file(TimedSocket<local>& socket, const std::string& file) {
+    const LocalSocketPath path(file);
+    boost::system::error_code error;
+    socket.connect(local::endpoint(path.short_path()), error);
+    if (error) throw boost::system::system_error(error);
+}
+
+/// Tries all addresses of the host.
+void connect_to_host(TimedSocket<tcp>& socket, asio::io_context& io, const ApiUrl& url) {
+    boost::system::error_code error;
+    for (const auto& place : tcp::resolver(io).resolve(url.host, url.port)) {
+        socket.connect(place.endpoint(), error);
+        if (!error) return;
+    }
+    throw boost::system::system_error(error);
+}
+
+/// The time for an answer. The gateway must be connected, and must have done its part of TLS, in
+/// limited time anyway.
+enum class AnswerTime : std::uint8_t { limited, unlimited };
+
 /// Sends the request, and gives `read` the stream to read the answer from.
 template <class Read>
-void exchange(const GatewayPlace& place, Request& request, Read read) {
+void exchange(const GatewayPlace& place, Request& request, AnswerTime time, Read read) {
     asio::io_context io;
+    const auto ask = [&](auto& socket, auto& stream) {
+        if (time == AnswerTime::unlimited) socket.wait_without_limit();
+        web::write(stream, request);
+        read(stream);
+    };
     if (!place.socket.empty()) {
-        const LocalSocketPath path(place.socket);
-        local::socket socket(io);
-        socket.connect(local::endpoint(path.short_path()));
-        web::write(socket, request);
-        return read(socket);
+        TimedSocket<local> socket(io);
+        connect_to_file(socket, place.socket);
+        return ask(socket, socket);
     }
     const ApiUrl url = parse_api_url(place.url);
     request.set(web::field::host, url.authority);
     if (!url.has_tls) {
-        tcp::socket socket(io);
-        asio::connect(socket, tcp::resolver(io).resolve(url.host, url.port));
-        web::write(socket, request);
-        return read(socket);
+        TimedSocket<tcp> socket(io);
+        connect_to_host(socket, io, url);
+        return ask(socket, socket);
     }
     asio::ssl::context authorities(asio::ssl::context::tls_client);
     if (place.ca_file.empty())
         authorities.set_default_verify_paths();
     else
         authorities.load_verify_file(place.ca_file);
-    asio::ssl::stream<tcp::socket> stream(io, authorities);
+    asio::ssl::stream<TimedSocket<tcp>> stream(io, authorities);
     stream.set_verify_mode(asio::ssl::verify_peer);
     stream.set_verify_callback(asio::ssl::host_name_verification(url.host));
     SSL_set_tlsext_host_name(stream.native_handle(), url.host.c_str());
-    asio::connect(stream.next_layer(), tcp::resolver(io).resolve(url.host, url.port));
+    connect_to_host(stream.next_layer(), io, url);
     stream.handshake(asio::ssl::stream_base::client);
-    web::write(stream, request);
-    read(stream);
+    ask(stream.next_layer(), stream);
 }
 
 Request request_to(const GatewayPlace& place, web::verb verb, std::string_view target,
@@ -114,7 +137,8 @@ Request request_to(const GatewayPlace& place, web::verb verb, std::string_view t
     const auto why = fmt::format(
         "{}: {}; name a running gateway: --socket FILE (admin.sock in its data folder), or --url "
         "http://HOST:PORT",
-        place.text(), error.code().message());
+        place.text(),
+        error.code() == asio::error::timed_out ? "it does not answer" : error.code().message());
     if (error.code() == asio::error::connection_refused ||
         error.code() == boost::system::errc::no_such_file_or_directory)
         throw NobodyListens(why);
@@ -122,6 +146,21 @@ Request request_to(const GatewayPlace& place, web::verb verb, std::string_view t
 }
 
 constexpr std::uint64_t most_answer_bytes = 256 * 1024 * 1024;
+
+GatewayClient::Answer whole_answer(const GatewayPlace& place, Request request,
+                                   AnswerTime time) try {
+    GatewayClient::Answer answer;
+    exchange(place, request, time, [&](auto& stream) {
+        boost::beast::flat_buffer buffer(most_unparsed_http);
+        web::response_parser<web::string_body> parser;
+        parser.body_limit(most_answer_bytes);
+        web::read(stream, buffer, parser);
+        answer = {.status = parser.get().result_int(), .text = std::move(parser.get().body())};
+    });
+    return answer;
+} catch (const boost::system::system_error& error) {
+    fail(place, error);
+}
 
 }  // namespace
 
@@ -141,20 +180,13 @@ std::string GatewayClient::Answer::refusal() const {
     return fmt::format("the gateway answers {}", status);
 }
 
+GatewayClient::Answer GatewayClient::get(std::string_view target) const {
+    return whole_answer(place_, request_to(place_, Verb::get, target, {}), AnswerTime::limited);
+}
+
 GatewayClient::Answer GatewayClient::ask(Verb verb, std::string_view target,
-                                         std::string_view body) const try {
-    Answer answer;
-    Request request = request_to(place_, verb, target, body);
-    exchange(place_, request, [&](auto& stream) {
-        boost::beast::flat_buffer buffer(most_unparsed_http);
-        web::response_parser<web::string_body> parser;
-        parser.body_limit(most_answer_bytes);
-        web::read(stream, buffer, parser);
-        answer = {.status = parser.get().result_int(), .text = std::move(parser.get().body())};
-    });
-    return answer;
-} catch (const boost::system::system_error& error) {
-    fail(place_, error);
+                                         std::string_view body) const {
+    return whole_answer(place_, request_to(place_, verb, target, body), AnswerTime::unlimited);
 }
 
 GatewayClient::Answer GatewayClient::follow(std::string_view target,
@@ -162,7 +194,7 @@ GatewayClient::Answer GatewayClient::follow(std::string_view target,
     try {
     Answer answer;
     Request request = request_to(place_, Verb::get, target, {});
-    exchange(place_, request, [&](auto& stream) {
+    exchange(place_, request, AnswerTime::unlimited, [&](auto& stream) {
         boost::beast::flat_buffer buffer(most_unparsed_http);
         web::response_parser<web::string_body> parser;
         parser.body_limit(boost::none);

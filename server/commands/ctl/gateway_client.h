@@ -31,7 +31,7 @@ class NobodyListens : public GatewayAway {
 };
 
 /// A client of a running gateway's HTTP API, with one connection for each request. It blocks its
-/// thread.
+/// thread. A gateway counts as away if a connection to it can't be made in 15 s.
 class GatewayClient {
 public:
     using Verb = boost::beast::http::verb;
@@ -49,7 +49,12 @@ public:
         std::string refusal() const;
     };
 
-    /// `body` is JSON, or "". Throws GatewayAway, or more precisely NobodyListens.
+    /// Asks for what is answered at once. Throws GatewayAway, or more precisely NobodyListens; also
+    /// if nothing comes for 15 s.
+    Answer get(std::string_view target) const;
+
+    /// The same for what may take long: a change, whose outcome must be known, or an answer that
+    /// waits for one. `body` is JSON, or "".
     Answer ask(Verb verb, std::string_view target, std::string_view body = {}) const;
 
     /// Calls `line` for each line of an endless answer, until the connection ends or `line` returns

@@ -84,7 +84,7 @@ int watch(const Ctl& ctl, unsigned seconds, unsigned lines) {
     boost::json::value before;
     auto asked = Clock::now();
     for (unsigned line = 0; lines == 0 || line <= lines; ++line) {
-        const auto answer = client.ask(GatewayClient::Verb::get, status_path);
+        const auto answer = client.get(status_path);
         if (!answer.ok()) throw std::runtime_error(answer.refusal());
         auto now = answer.json();
         const auto at = Clock::now();
@@ -111,7 +111,7 @@ std::string fault_of(const boost::json::value& answer) {
 int check(const Ctl& ctl) {
     int status = ctl_done;
     for (const char* const path : {"/healthz", "/readyz"}) {
-        const auto answer = ctl.client().ask(GatewayClient::Verb::get, path);
+        const auto answer = ctl.client().get(path);
         if (ctl.json) fmt::print("{}", answer.text);
         if (answer.ok()) continue;
         status = ctl_refused;

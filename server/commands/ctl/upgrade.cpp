@@ -33,6 +33,7 @@ GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pa
     const auto deadline = heard + pause + 30s;
     for (;;) {
         try {
+            // `get` would not wait long enough: during the pause, no answer comes.
             auto answer = gateway.ask(Verb::get, "/api/v1/upgrade");
             heard = Clock::now();
             const auto state = answer.ok() ? answer.json() : json::value();
