@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <sys/socket.h>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -17,7 +16,6 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
-#include <cerrno>
 #include <charconv>
 #include <stdexcept>
 
@@ -103,12 +101,16 @@ struct HttpClient::Call::Connection {
     }
 
     /// Is it closed, or does it say what nobody asked for? Such a word must not become the answer
-    /// to the next request.
+    /// to the next request. It may have been read from the socket already: Asio reads more than one
+    /// TLS record at once, and keeps it where only a read looks.
     bool has_news() {
+        error_code error;
+        socket.non_blocking(true, error);
+        if (error) return true;
         char byte;
-        const auto size =
-            ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL);
-        return size >= 0 || errno != EAGAIN;
+        const auto place = asio::buffer(&byte, 1);
+        tls ? tls->read_some(place, error) : socket.read_some(place, error);
+        return error != asio::error::would_block;
     }
 
     tcp::resolver resolver;

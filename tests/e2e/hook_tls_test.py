@@ -1,6 +1,9 @@
 """The company's own backend over TLS: it shows a certificate that the gateway trusts, or nobody comes in."""
 
 import signal
+import socket
+import ssl
+import threading
 import unittest
 from pathlib import Path
 
@@ -9,6 +12,26 @@ from gateway import Gateway
 from hook_backend import HookCase
 
 SERVER_UNAVAILABLE = 0x88
+WRONG = 0x86
+
+
+def speak_tls(connection, context, *records):
+    """As a server: reads a request, and answers with these records, which come to the client all at once."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    for step in (tls.do_handshake, lambda: tls.read(65536)):
+        while True:
+            try:
+                step()
+                break
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                if not (read := connection.recv(65536)):
+                    return
+                incoming.write(read)
+    for record in records:
+        tls.write(record)
+    connection.sendall(outgoing.read())
 
 
 class TlsHookTest(HookCase):
@@ -53,6 +76,28 @@ class TlsHookTest(HookCase):
                      self.authority.ca) as gateway:
             self.assertEqual(self.code(gateway, "a", "secret"), SERVER_UNAVAILABLE)
             gateway.wait_for_log("auth-hook: 127.0.0.1:.*: TLS: ")
+
+    def test_an_answer_that_nobody_asked_for_is_nobodys(self):
+        yes = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"allow":true}'
+        no = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self.authority.issue("localhost"))
+            context.minimum_version = context.maximum_version = version
+            for records in ((yes, yes), (yes, yes[:20]), (yes + yes,)):
+                with self.subTest(version=version, records=records), \
+                        socket.create_server(("127.0.0.1", 0)) as listener:
+                    def speak():
+                        for said in (records, (no,)):
+                            connection, _ = listener.accept()
+                            self.addCleanup(connection.close)
+                            speak_tls(connection, context, *said)
+                    threading.Thread(target=speak, daemon=True).start()
+                    url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+                    with Gateway("--auth-hook", url, "--auth-hook-ca", self.authority.ca,
+                                 "--auth-hook-timeout", "10s") as gateway:
+                        self.assertEqual(self.code(gateway, "a", "x"), 0)
+                        self.assertEqual(self.code(gateway, "b", "x"), WRONG)
 
     def test_a_new_authority_holds_after_sighup(self):
         other = Certificates()
