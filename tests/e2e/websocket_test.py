@@ -117,6 +117,8 @@ class WebSocketTest(unittest.TestCase):
                                            (400, [], {"Sec_WebSocket_Key": "short"}),
                                            (400, [], {"Sec_WebSocket_Protocol": "chat"}),
                                            (400, [], {"Sec_WebSocket_Protocol": None}),
+                                           (400, [], {"Host": None}), (400, [], {"Host": "x\r\nHost: x"}),
+                                           (400, [], {"Host": ""}), (400, [], {"Host": "a b"}),
                                            (431, [], {"X_Bomb": "x" * 9000})):
             with self.subTest(status=status, headers=headers):
                 client = self.client(*arguments, **headers)

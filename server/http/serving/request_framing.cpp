@@ -3,7 +3,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/field.hpp>
 
-#include "server/base/text/web_origin.h"
+#include "server/base/text/request_target.h"
 
 namespace pulsegate {
 
@@ -23,16 +23,12 @@ std::string_view only(const Header& header, http::field field) {
 }  // namespace
 
 std::string_view framing_fault(const Header& header) {
-    const bool is_old = header.version() < http_1_1;
-    const auto hosts = header.count(http::field::host);
-    if (hosts > 1) return "there is more than one Host field";
-    if (hosts == 0 && !is_old) return "the Host field is missing";
-    if (hosts == 1 && !is_authority(only(header, http::field::host)))
-        return "the Host field is not a host with an optional port";
+    if (const char* const fault = fault_of_host(header); *fault != '\0') return fault;
     if (header.count(http::field::transfer_encoding) == 0) return "";
     // Whatever else the field names, the end of the body is unknown.
     const auto coding = only(header, http::field::transfer_encoding);
-    if (is_old || !boost::beast::iequals({coding.data(), coding.size()}, "chunked"))
+    if (header.version() < http_1_1 ||
+        !boost::beast::iequals({coding.data(), coding.size()}, "chunked"))
         return "the only Transfer-Encoding that is understood is chunked, of HTTP/1.1";
     return "";
 }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "protocol/proxy.h"
+#include "server/base/text/request_target.h"
 #include "server/base/text/web_origin.h"
 #include "server/transport/handshakes/connection_extras.h"
 
@@ -196,6 +197,8 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     if (error || !parser.is_header_done())
         return reject("400 Bad Request", "this is not an HTTP request");
     const auto& request = parser.get();
+    if (const char* const fault = fault_of_host(request); *fault != '\0')
+        return reject("400 Bad Request", fault);
     const auto target = std::string_view(request.target().data(), request.target().size());
     if (target.substr(0, target.find('?')) != remaining_.path)
         return reject("404 Not Found", "there is no WebSocket at this path");
