@@ -351,6 +351,28 @@ TEST_CASE("a request that says doubtfully whom it is for is a 400 and the last o
     }
 }
 
+TEST_CASE("a target may be a whole URL, whose host counts instead of the Host field") {
+    const Gateway gateway;
+    const auto status = [&](const std::string& target, const std::string& fields) {
+        CAPTURE(target);
+        return ask(gateway,
+                   "GET " + target + " HTTP/1.1\r\n" + fields + "Connection: close\r\n\r\n")
+            .status;
+    };
+    const std::string host = "Host: localhost\r\n";
+    CHECK(status("http://localhost:8080/healthz", host) == 200);
+    CHECK(status("HTTPS://[::1]/api/v1/users?ids=nobody", host) == 200);
+    CHECK(status("http://127.0.0.1", host) == status("/", host));
+    CHECK(status("http://localhost/nothing", host) == 404);
+    CHECK(status("http://localhost/metrics", "Host: evil.example\r\n") == 200);
+    CHECK(status("http://evil.example/metrics", host) == 403);
+    CHECK(status("http://localhost/metrics", "") == 400);
+    for (const char* target :
+         {"http:///healthz", "http://", "http://ann@localhost/healthz", "http://localhost:x/healthz"})
+        CHECK(status(target, host) == 400);
+    CHECK(status("ftp://localhost/healthz", host) == 404);
+}
+
 TEST_CASE("a transfer coding that is not understood is a 400, and what follows no request") {
     const Gateway gateway;
     const std::string request = "POST /api/v1/publish HTTP/1.1\r\nHost: localhost\r\n";

@@ -131,6 +131,11 @@ class WebSocketTest(unittest.TestCase):
                     body += more
                 self.assertIn("error", json.loads(body))
 
+    def test_the_target_of_an_upgrade_may_be_a_whole_url(self):
+        for url in ("http://x/mqtt", "HTTPS://[::1]:8083/mqtt?token=1"):
+            self.client(url).log_in()
+        self.assertTrue(self.client("http:///mqtt").answer.startswith(b"HTTP/1.1 400 "))
+
     def test_a_web_page_of_another_host_is_refused(self):
         chat = ("--websocket-origin", "https://chat.example")
         for origin, arguments, status in (("https://evil.example", (), 403), ("null", (), 403),

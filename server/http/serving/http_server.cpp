@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -28,6 +27,7 @@
 
 #include "server/base/files/local_socket_path.h"
 #include "server/base/log.h"
+#include "server/base/text/request_target.h"
 #include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
 #include "server/http/serving/http_connections.h"
@@ -71,18 +71,17 @@ std::optional<std::string_view> idempotency_key(const Request& request) {
 }
 
 ApiRequest api_request(const HttpConnection& client, const Request& request) {
-    const auto target = lent(request.target());
-    const auto path = target.substr(0, target.find('?'));
+    const RequestTarget target = request_target(request);
     return {.method = request.method(),
-            .path = path,
-            .encoded_query = target.substr(std::min(path.size() + 1, target.size())),
+            .path = target.path,
+            .encoded_query = target.encoded_query,
             .body = request.body(),
             .address = client.from.address,
             .token = client.from.token,
             .node = client.from.node,
             .is_let_in = client.from.is_let_in,
             .authorization = lent(request[http::field::authorization]),
-            .host = lent(request[http::field::host]),
+            .host = target.host,
             .origin = lent(request[http::field::origin]),
             .fetch_site = lent(request["Sec-Fetch-Site"]),
             .fetch_dest = lent(request["Sec-Fetch-Dest"]),

@@ -199,8 +199,8 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     const auto& request = parser.get();
     if (const char* const fault = fault_of_host(request); *fault != '\0')
         return reject("400 Bad Request", fault);
-    const auto target = std::string_view(request.target().data(), request.target().size());
-    if (target.substr(0, target.find('?')) != remaining_.path)
+    const RequestTarget target = request_target(request);
+    if (target.path != remaining_.path)
         return reject("404 Not Found", "there is no WebSocket at this path");
     // RFC 9110, sections 7.8 and 15.5.22: 426 names what to upgrade to, and Connection names that.
     constexpr auto what =
@@ -210,10 +210,9 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     if (request[http::field::sec_websocket_version] != "13")
         return reject("426 Upgrade Required", "WebSocket version 13 is spoken here", what);
     const std::string origin(request[http::field::origin]);
-    const std::string host(request[http::field::host]);
     const bool misled = remaining_.guards_loopback && remaining_.origins->empty() &&
-                        !origin.empty() && !is_loopback_host(host);
-    if (misled || !origin_allowed(origin, host, *remaining_.origins))
+                        !origin.empty() && !is_loopback_host(target.host);
+    if (misled || !origin_allowed(origin, target.host, *remaining_.origins))
         return reject("403 Forbidden", "web pages of this origin are not in websocket-origin");
     const std::string key(request[http::field::sec_websocket_key]);
     if (!valid_key(key)) return reject("400 Bad Request", "Sec-WebSocket-Key is not a key");
