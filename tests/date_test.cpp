@@ -16,6 +16,13 @@ TEST_CASE("a date of RFC 3339 is read as it is written") {
     CHECK(parse_rfc3339(rfc3339(time)) == time);
 }
 
+TEST_CASE("a date is written as HTTP demands") {
+    CHECK(http_date(0) == "Thu, 01 Jan 1970 00:00:00 GMT");
+    CHECK(http_date(784'111'777'000) == "Sun, 06 Nov 1994 08:49:37 GMT");
+    CHECK(http_date(784'111'777'999) == "Sun, 06 Nov 1994 08:49:37 GMT");
+    CHECK(http_date(1'709'251'199'000) == "Thu, 29 Feb 2024 23:59:59 GMT");
+}
+
 TEST_CASE("what is no date of RFC 3339 is none") {
     for (const char* text :
          {"", "2026", "2026-11-23", "2026-11-23T13:20:00", "2026-11-23T13:20Z",

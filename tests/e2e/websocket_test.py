@@ -123,6 +123,7 @@ class WebSocketTest(unittest.TestCase):
             with self.subTest(status=status, headers=headers):
                 client = self.client(*arguments, **headers)
                 self.assertTrue(client.answer.startswith(f"HTTP/1.1 {status} ".encode()), client.answer[:40])
+                self.assertRegex(client.answer, rb"\r\nDate: \w{3}, .* GMT\r\n")
                 if status == 426:
                     for field in (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"):
                         self.assertIn(b"\r\n" + field + b"\r\n", client.answer)

@@ -1,10 +1,18 @@
 #include "server/base/text/date.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <chrono>
 
 namespace pulsegate {
 
 namespace {
+
+constexpr std::array<std::string_view, 7> day_names{"Sun", "Mon", "Tue", "Wed",
+                                                    "Thu", "Fri", "Sat"};
+constexpr std::array<std::string_view, 12> month_names{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 /// Reads from left to right. What is not as it should be is remembered, and asked for at the end.
 class DateReader {
@@ -86,6 +94,19 @@ std::optional<WallMillis> parse_rfc3339(std::string_view text) {
     if (!in.done() || !date.ok()) return std::nullopt;
     const milliseconds time = sys_days(date).time_since_epoch() + hour + minute + second - offset;
     return (time + fraction).count();
+}
+
+std::string http_date(WallMillis when) {
+    using namespace std::chrono;
+    const auto time = floor<seconds>(sys_time<milliseconds>(milliseconds(when)));
+    const auto midnight = floor<days>(time);
+    const year_month_day date(midnight);
+    const hh_mm_ss of_day(time - midnight);
+    return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                       day_names[weekday(midnight).c_encoding()], static_cast<unsigned>(date.day()),
+                       month_names[static_cast<unsigned>(date.month()) - 1],
+                       static_cast<int>(date.year()), of_day.hours().count(),
+                       of_day.minutes().count(), of_day.seconds().count());
 }
 
 }  // namespace pulsegate

@@ -25,8 +25,10 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/clock.h"
 #include "server/base/files/local_socket_path.h"
 #include "server/base/log.h"
+#include "server/base/text/date.h"
 #include "server/base/text/request_target.h"
 #include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
@@ -93,6 +95,7 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
 
 Response response_to(const Request& request, ApiReply reply) {
     Response response(reply.status, request.version());
+    response.set(http::field::date, http_date(wall_now()));
     response.set(http::field::server, std::string("Pulsegate/") + program_version());
     response.set(http::field::content_type, reply.content_type);
     response.set(http::field::cache_control, "no-store");

@@ -17,6 +17,8 @@
 #include <utility>
 
 #include "protocol/proxy.h"
+#include "server/base/clock.h"
+#include "server/base/text/date.h"
 #include "server/base/text/request_target.h"
 #include "server/base/text/web_origin.h"
 #include "server/transport/handshakes/connection_extras.h"
@@ -81,9 +83,9 @@ boost::asio::ip::tcp::endpoint endpoint_of(const ProxySource& source) {
 std::string http_error(const char* status, const char* error, const char* more = "") {
     const auto body = fmt::format(R"({{"error":"{}"}})", error);
     return fmt::format(
-        "HTTP/1.1 {}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: "
-        "{}\r\n{}\r\n{}",
-        status, body.size(), more, body);
+        "HTTP/1.1 {}\r\nDate: {}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        "Content-Length: {}\r\n{}\r\n{}",
+        status, http_date(wall_now()), body.size(), more, body);
 }
 
 }  // namespace
