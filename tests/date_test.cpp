@@ -23,6 +23,23 @@ TEST_CASE("a date is written as HTTP demands") {
     CHECK(http_date(1'709'251'199'000) == "Thu, 29 Feb 2024 23:59:59 GMT");
 }
 
+TEST_CASE("a date of HTTP is read as it is written") {
+    for (const WallMillis when :
+         {WallMillis{0}, WallMillis{784'111'777'000}, WallMillis{1'709'251'199'000}}) {
+        CAPTURE(when);
+        CHECK(parse_http_date(http_date(when)) == when);
+    }
+    for (const char* text : {"", "120", "Sunday, 06-Nov-94 08:49:37 GMT",
+                             "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37",
+                             "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 06 Nov 1994 08:49:37 GMT ",
+                             "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 06 nov 1994 08:49:37 GMT",
+                             "Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 94 08:49:37 GMT",
+                             "Sun, 06 Nov 1994 24:49:37 GMT", "06 Nov 1994 08:49:37 GMT"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_http_date(text));
+    }
+}
+
 TEST_CASE("what is no date of RFC 3339 is none") {
     for (const char* text :
          {"", "2026", "2026-11-23", "2026-11-23T13:20:00", "2026-11-23T13:20Z",

@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -17,10 +18,12 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <charconv>
+#include <chrono>
 #include <stdexcept>
 
 #include "server/base/clock.h"
 #include "server/base/files/whole_file.h"
+#include "server/base/text/date.h"
 #include "server/base/text/lines.h"
 #include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
@@ -60,8 +63,12 @@ std::string trouble_with_tls(SSL* ssl, const error_code& error) {
                                                         : X509_verify_cert_error_string(verified));
 }
 
-/// In seconds; nothing if it is a date, which backends hardly ever send.
+/// A number of seconds or a date (RFC 9110, section 10.2.3). Nothing if it is neither.
 std::optional<std::chrono::seconds> delay_in(std::string_view retry_after) {
+    if (const auto date = parse_http_date(retry_after)) {
+        const std::chrono::milliseconds left(std::max<Millis>(*date - wall_now(), 0));
+        return std::chrono::ceil<std::chrono::seconds>(left);
+    }
     unsigned seconds = 0;
     const char* const end = retry_after.data() + retry_after.size();
     const auto read = std::from_chars(retry_after.data(), end, seconds);

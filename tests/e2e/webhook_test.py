@@ -1,6 +1,7 @@
 """Backends are told of what happens: at least once and in order, whatever dies meanwhile, and nobody waits for them."""
 
 import base64
+import email.utils
 import hashlib
 import hmac
 import json
@@ -417,6 +418,13 @@ class WebhookTest(unittest.TestCase):
             self.assertTrue(receiver.batches[0]["repeat"])
             self.assertEqual(gateway.get_json("/api/v1/webhooks/dead")[1]["total"], 0)
             gateway.wait_for_log("webhook: ")
+
+    def test_a_backend_may_say_at_which_date_it_is_asked_again(self):
+        date = email.utils.formatdate(time.time() + 1800, usegmt=True)
+        with Receiver(lambda events: 503, fields={"Retry-After": date}) as receiver, self.gateway(receiver) as gateway:
+            gateway.connect("ann")
+            pause = int(gateway.wait_for_log(r"the next attempt is in (\d+) ms")[1])
+            self.assertTrue(1_000_000 < pause <= 1_800_000, pause)
 
     def test_a_backend_that_does_not_answer_is_asked_again_after_the_timeout(self):
         first, has_repeated = threading.Event(), threading.Event()

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <span>
 
 namespace pulsegate {
 
@@ -27,6 +30,19 @@ public:
     void expect(std::string_view any_of) {
         good_ = good_ && next_is(any_of);
         if (good_) rest_.remove_prefix(1);
+    }
+    void expect_text(std::string_view text) {
+        good_ = good_ && rest_.starts_with(text);
+        if (good_) rest_.remove_prefix(text.size());
+    }
+    /// The place of the next word among these.
+    std::size_t place_in(std::span<const std::string_view> words) {
+        const auto found = std::ranges::find_if(
+            words, [this](std::string_view word) { return rest_.starts_with(word); });
+        good_ = good_ && found != words.end();
+        if (!good_) return 0;
+        rest_.remove_prefix(found->size());
+        return static_cast<std::size_t>(found - words.begin());
     }
     int number(int length, int most) {
         int number = 0;
@@ -54,6 +70,15 @@ private:
     bool good_ = true;
 };
 
+/// Hours, minutes and seconds, as in "08:49:37".
+std::chrono::seconds time_of_day_in(DateReader& in) {
+    const std::chrono::hours hour{in.number(2, 23)};
+    in.expect(":");
+    const std::chrono::minutes minute{in.number(2, 59)};
+    in.expect(":");
+    return hour + minute + std::chrono::seconds{in.number(2, 60)};  // a leap second
+}
+
 /// The minutes to subtract.
 int offset_in(DateReader& in) {
     if (in.next_is("Zz")) {
@@ -78,11 +103,7 @@ std::optional<WallMillis> parse_rfc3339(std::string_view text) {
     in.expect("-");
     const int d = in.number(2, 31);
     in.expect("Tt ");
-    const hours hour{in.number(2, 23)};
-    in.expect(":");
-    const minutes minute{in.number(2, 59)};
-    in.expect(":");
-    const seconds second{in.number(2, 60)};  // a leap second
+    const seconds of_day = time_of_day_in(in);
     milliseconds fraction{0};
     if (in.next_is(".")) {
         in.expect(".");
@@ -92,7 +113,7 @@ std::optional<WallMillis> parse_rfc3339(std::string_view text) {
     const year_month_day date{year{y}, month{static_cast<unsigned>(m)},
                               day{static_cast<unsigned>(d)}};
     if (!in.done() || !date.ok()) return std::nullopt;
-    const milliseconds time = sys_days(date).time_since_epoch() + hour + minute + second - offset;
+    const milliseconds time = sys_days(date).time_since_epoch() + of_day - offset;
     return (time + fraction).count();
 }
 
@@ -107,6 +128,26 @@ std::string http_date(WallMillis when) {
                        month_names[static_cast<unsigned>(date.month()) - 1],
                        static_cast<int>(date.year()), of_day.hours().count(),
                        of_day.minutes().count(), of_day.seconds().count());
+}
+
+std::optional<WallMillis> parse_http_date(std::string_view text) {
+    using namespace std::chrono;
+    DateReader in(text);
+    in.place_in(day_names);
+    in.expect_text(", ");
+    const int d = in.number(2, 31);
+    in.expect_text(" ");
+    const std::size_t month_place = in.place_in(month_names);
+    in.expect_text(" ");
+    const int y = in.number(4, 9999);
+    in.expect_text(" ");
+    const seconds of_day = time_of_day_in(in);
+    in.expect_text(" GMT");
+    const year_month_day date{year{y}, month{static_cast<unsigned>(month_place + 1)},
+                              day{static_cast<unsigned>(d)}};
+    if (!in.done() || !date.ok()) return std::nullopt;
+    const milliseconds time = sys_days(date).time_since_epoch() + of_day;
+    return time.count();
 }
 
 }  // namespace pulsegate
