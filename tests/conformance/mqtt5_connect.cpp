@@ -24,6 +24,19 @@ TEST_CASE(
     other.send(connect("somebody else")).expect_close(Reason::protocol_error);
 }
 
+TEST_CASE(
+    "5.0 [MQTT-3.14.2-1] a faulty second CONNECT gets a reason code that DISCONNECT may have") {
+    Gateway gateway;
+    for (const unsigned shard : {0u, 1u})
+        for (const char* second :
+             {"10 r s'MQTT' 06 02 k10 [ ] s'p'", "10 r s'MQTT' 05 02 k10 [ ] s1 07",
+              "10 r s'HTTP' 05 02 k10 [ ] s'p'", "10 00"}) {
+            CAPTURE(second);
+            auto c = join(gateway, connect(at_home(shard, "p")));
+            c.send(second).expect_close(Reason::protocol_error);
+        }
+}
+
 TEST_CASE("5.0 [MQTT-3.1.2-1] another protocol name closes the connection") {
     Gateway gateway;
     for (const char* protocol : {"s'mqtt'", "s'MQTT5'", "s'HTTP'", "s''", "s'MQIsdp'"})

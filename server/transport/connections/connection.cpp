@@ -380,6 +380,11 @@ bool Connection::handle(Bytes packet, Millis now) {
         context_.owner.on_forwarded(*this, packet);
         return state_ == State::open;
     }
+    // Before it is decoded: it may have a fault whose reason code is for a CONNACK only.
+    if (static_cast<PacketType>(packet[0] >> 4) == PacketType::connect) {
+        refuse_packet(packet, Reason::protocol_error, "a second CONNECT");
+        return false;
+    }
     const Decoded decoded = decode(packet, version_, Sender::client);
     if (const auto* error = std::get_if<DecodeError>(&decoded)) {
         refuse_packet(packet, error->reason, error->cause);
