@@ -1,5 +1,10 @@
 // MQTT 5.0, sections 3.8 to 3.12: SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ.
 
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "tests/conformance/mqtt5.h"
 
 using namespace pulsegate;
@@ -84,6 +89,40 @@ TEST_CASE("5.0 [MQTT-3.8.4-3] a subscription to the same filter replaces the one
         sender.send("30 r s'x/1' [ ] '!'").expect_nothing();
         c.expect_nothing();
     }
+}
+
+TEST_CASE(
+    "5.0 [MQTT-3.8.4-3] retained messages that are still to come obey the subscription that "
+    "replaces theirs") {
+    constexpr std::size_t messages = 50;
+    constexpr std::size_t window = 10;
+    Gateway gateway;
+    auto sender = join(gateway, connect("sender"));
+    for (std::size_t i = 0; i < messages; ++i)
+        sender.send("33 r s'kept/" + std::to_string(i) + "' k1 [ ] '!'").expect("40 02 k1");
+    sender.expect_nothing();
+    for (const unsigned shard : {0u, 1u})
+        for (const char* options : {"10", "20"}) {  // retain handling 1 and 2
+            CAPTURE(options);
+            auto c = join(gateway, connect(at_home(shard, "p"), "21 k" + std::to_string(window)));
+            subscribe(c, "kept/+", "01", "0b 05");
+            std::set<std::string> topics;
+            const auto receive = [&](QoS qos, std::uint32_t identifier) {
+                const auto packet = c.packet();
+                const Publish message = published(packet, v5);
+                CHECK(message.qos == qos);
+                CHECK(message.properties.number(Property::subscription_identifier) == identifier);
+                topics.emplace(message.topic);
+                return message.packet_id;
+            };
+            std::vector<unsigned> unacknowledged;
+            while (unacknowledged.size() < window)
+                unacknowledged.push_back(receive(QoS::at_least_once, 5));
+            subscribe(c, "kept/+", options, "0b 06");
+            for (const unsigned id : unacknowledged) c.send("40 02 k" + std::to_string(id));
+            while (topics.size() < messages) receive(QoS::at_most_once, 6);
+            c.expect_nothing();
+        }
 }
 
 TEST_CASE(

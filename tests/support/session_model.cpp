@@ -291,10 +291,15 @@ bool SessionModel::subscribe(const std::string& client, const std::string& filte
         session.shared_ever.insert(filter);
         return is_new;
     }
-    if (options.retain_handling == 2 || (options.retain_handling == 1 && !is_new)) return is_new;
+    if (options.retain_handling == 2 || (options.retain_handling == 1 && !is_new)) {
+        for (RetainedRequest& request : session.requests)
+            if (request.filter == filter && !request.closed)
+                request.terms.push_back({options, identifier});
+        return is_new;
+    }
     for (RetainedRequest& request : session.requests)
         if (request.filter == filter) request.closed = true;
-    RetainedRequest request{filter, options, identifier, {}};
+    RetainedRequest request{filter, {{options, identifier}}, {}};
     for (const auto& [topic, note] : retained_[session.shard])
         if (!note->payload.empty() && !note->expired(now) && selects(filter, topic))
             request.unsent.emplace(note, true);

@@ -80,11 +80,15 @@ struct ModelSubscription {
     std::uint64_t since = 0;
 };
 
+struct RetainedTerms {
+    SubscribeOptions options;
+    std::uint32_t identifier;
+};
+
 /// Retained messages that a new subscription must be sent.
 struct RetainedRequest {
     std::string filter;
-    SubscribeOptions options;
-    std::uint32_t identifier;
+    std::vector<RetainedTerms> terms;  ///< the last ones count; messages in flight may have others
     std::map<const Note*, bool> unsent;  ///< true: it must be sent, unless it is replaced
     bool closed = false;                 ///< unsubscribed since: messages in flight may arrive
 };

@@ -153,15 +153,21 @@ bool SessionModel::take_retained(ModelSession& session, Copy& got, std::string_v
     session.requests.sort([](const auto& a, const auto& b) { return a.closed < b.closed; });
     for (const bool right : {true, false})
         for (RetainedRequest& request : session.requests) {
-            std::multiset<std::uint32_t> identifiers;
-            if (session.is_v5() && request.identifier != 0) identifiers.insert(request.identifier);
-            if (identifiers != got.identifiers) continue;
+            const auto may_have = [&](const RetainedTerms& terms, const Note& note) {
+                std::multiset<std::uint32_t> identifiers;
+                if (session.is_v5() && terms.identifier != 0) identifiers.insert(terms.identifier);
+                return identifiers == got.identifiers &&
+                       got.qos == std::min(note.qos, terms.options.qos) &&
+                       !(terms.options.no_local && note.publisher == session.client);
+            };
             for (const auto& [note, must] : request.unsent) {
                 if (must != right || note->topic != topic || note->payload != payload ||
                     note->payload.empty())
                     continue;
-                if (got.qos != std::min(note->qos, request.options.qos)) continue;
-                if (request.options.no_local && note->publisher == session.client) continue;
+                if (std::none_of(
+                        request.terms.begin(), request.terms.end(),
+                        [&, &note = note](const auto& terms) { return may_have(terms, *note); }))
+                    continue;
                 if (note->expired(now))
                     broken("{} was sent an expired message to {}", session.client, topic);
                 got.note = note;
@@ -294,10 +300,15 @@ void SessionModel::check_quiet(Millis now) {
             if (request.closed) continue;
             for (const auto& [note, must] : request.unsent) {
                 if (!must || retained_[session.shard][note->topic] != note) continue;
-                if (request.options.no_local && note->publisher == client) continue;
-                Copy copy{note, std::min(note->qos, request.options.qos), true, {}};
-                if (request.identifier != 0) copy.identifiers.insert(request.identifier);
-                if (note->expired(now) || !fits(session, copy, now)) continue;
+                // Its turn may have come at any of these terms.
+                const auto is_wanted = [&, &client = client, &session = session,
+                                        &note = note](const RetainedTerms& terms) {
+                    if (terms.options.no_local && note->publisher == client) return false;
+                    Copy copy{note, std::min(note->qos, terms.options.qos), true, {}};
+                    if (terms.identifier != 0) copy.identifiers.insert(terms.identifier);
+                    return !note->expired(now) && fits(session, copy, now);
+                };
+                if (!std::all_of(request.terms.begin(), request.terms.end(), is_wanted)) continue;
                 broken("{} was not sent '{}', which is retained at {}", client, note->payload,
                        note->topic);
             }

@@ -423,9 +423,10 @@ void Replay::cancel(Session& session, std::string_view filter) {
     if (session.link) wait_until_drained(session);
 }
 
-void Replay::restore_options(Session& session, std::string_view filter, SubscribeOptions options,
-                             std::uint32_t identifier) {
+void Replay::change_options(Session& session, std::string_view filter, SubscribeOptions options,
+                            std::uint32_t identifier) {
     if (!session.replay) return;
+    looks_ += session.replay->requests.size();
     for (Request& request : session.replay->requests)
         if (request.filter == filter) {
             request.options = options;

@@ -55,9 +55,9 @@ public:
     /// The client's backlog is empty: continues in a later turn.
     void drained(Session& session);
 
-    /// The subscription has got its former options back: the requests for its filter get them, too.
-    static void restore_options(Session& session, std::string_view filter, SubscribeOptions options,
-                                std::uint32_t identifier);
+    /// The subscription has other options now: the requests for its filter get them, too.
+    void change_options(Session& session, std::string_view filter, SubscribeOptions options,
+                        std::uint32_t identifier);
 
     /// The client has unsubscribed: drops the requests for this filter (MQTT 5.0, 3.10.4).
     void cancel(Session& session, std::string_view filter);

@@ -104,7 +104,7 @@ void Subscriptions::restore(Session& session, const std::string& filter,
                                  .options = option_bits(options),
                                  .identifier = identifier});
     if (shared_filter(filter)) shared_.join(session, filter, options, identifier);
-    Replay::restore_options(session, filter, options, identifier);
+    replay_.change_options(session, filter, options, identifier);
 }
 
 UnstoredSubscriptions::Former Subscriptions::terms_of(const Session& session,
@@ -140,7 +140,10 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
     const bool wants_retained =
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
-    if (wants_retained) replay_.owe(session, wanted.filter);
+    if (wants_retained)
+        replay_.owe(session, wanted.filter);
+    else if (!is_new)  // the subscription before may have some to come
+        replay_.change_options(session, wanted.filter, granted, identifier);
     // Messages that are published after the SUBACK must find the member in its group.
     if (shared_filter(wanted.filter))
         shared_.join(session, wanted.filter, granted, identifier, &request.receipt);
