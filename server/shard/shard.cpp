@@ -119,6 +119,7 @@ void Shard::use(const Config& config) {
 }
 
 void Shard::run() {
+    thaw();
     wait_for_tick();
     loop_.run();
 }

@@ -139,7 +139,7 @@ public:
     /// From now on writes nothing and changes nothing, because another process may have its
     /// clients.
     void complete_freeze() { rest(Rest::all); }
-    /// Goes on as before the freeze.
+    /// Goes on as before the freeze, or begins with the clients that it has adopted.
     void thaw();
     /// Calls `visit(socket, state)` for each client that another process can take, and changes
     /// nothing. The state contains secrets, and is wiped when `visit` returns.
@@ -147,7 +147,8 @@ public:
     /// The same for its history, in parts. The history does not grow once the freeze is complete.
     void export_history(const std::function<void(std::string_view)>& visit);
     /// Takes over a client that another process had: in a task, or before `run` when the store is
-    /// restored.
+    /// restored. The other process may continue with it until `run` or `thaw`. So this shard
+    /// neither reads nor writes until then.
     enum class Adoption : std::uint8_t {
         adopted,
         refused,  ///< not possible; the client has to connect again

@@ -104,6 +104,10 @@ void Shard::export_history(const std::function<void(std::string_view)>& visit) {
 }
 
 Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
+    if (rest_ != Rest::all) {
+        rested_ = monotonic_now();
+        rest(Rest::all);
+    }
     const auto record = decode(state);
     if (!record || record->connection.version != record->session.version) return Adoption::refused;
     const auto connection = transport_.adopt(std::move(socket), record->connection);

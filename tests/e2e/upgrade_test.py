@@ -151,6 +151,42 @@ class UpgradeTest(unittest.TestCase):
             client.ping()
 
 
+class SlowClientTest(unittest.TestCase):
+    def test_the_new_process_writes_nothing_before_it_serves(self):
+        """Otherwise the client would get the same bytes from both processes."""
+        settings = 'shards = 2\nmax-queued-bytes = "64MiB"\noutput-budget = "40MiB"\nmax-byte-rate = 0\n'
+        with gateway_for(settings=settings) as gateway, gateway.connect("ann") as ann:
+            ann.publish("inbox/bob", b"before", qos=1)
+            self.assertEqual(ann.receive()[0], 0x40)
+            bob = Client(gateway.port, receive_buffer=4096)
+            bob.version = 5
+            bob.send(packet(0x10, text("MQTT") + b"\5\2\0\0" + b"\3\x21\0\x78" + text("bob")))  # Receive Maximum 120
+            self.assertEqual(bob.receive()[0], 0x20)
+            self.assertEqual(bob.receive_publish(), ("inbox/bob", b"before"))  # his inbox stays while he is connected
+            bob.subscribe("room/a", qos=1)
+            messages = [b"%03d" % number + bytes(200_000) for number in range(160)]
+            for number, message in enumerate(messages):
+                ann.publish("room/a", message, qos=1, packet_id=1 + number)
+                self.assertEqual(ann.receive()[0], 0x40)
+            # Messages are queued, his window has room, and less than a quarter of the budget waits to be written.
+            got = [bob.receive_publish()[1] for _ in range(10)]
+            unacknowledged = []
+            while gateway.metric("pulsegate_output_waiting_bytes") >= 10 << 20:
+                unacknowledged.append(bob.receive())
+            for _ in range(4):  # the kernel has room for a part of a message then
+                unacknowledged.append(bob.receive())
+                gateway.upgrade("--dry-run")
+            gateway.upgrade()
+            for publish in unacknowledged:
+                got.append(publish[1][-len(messages[0]):])
+                bob.send(packet(0x40, packet_id_of(publish)))
+            while len(got) < len(messages):
+                got.append(bob.receive_publish()[1])
+            self.assertEqual([message[:3] for message in got], [message[:3] for message in messages])
+            self.assertEqual(got, messages)
+            bob.ping()
+
+
 class FailedUpgradeTest(unittest.TestCase):
     def script(self, gateway, text):
         path = Path(gateway.folder.name) / "program"

@@ -168,7 +168,10 @@ std::size_t Gateway::adopt(std::vector<Passing> clients) const {
         all[home]->call(adopt).get();
         adopted += outcome == Shard::Adoption::adopted;
     }
-    server_->on_every_shard([](Shard& shard) { shard.finish_adoption(); });
+    server_->on_every_shard([](Shard& shard) {
+        shard.finish_adoption();
+        shard.thaw();
+    });
     return adopted;
 }
 

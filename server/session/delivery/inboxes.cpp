@@ -212,16 +212,20 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
                 messages_a_turn - left, why);
 }
 
-/// Messages that are handed out keep their place in the store.
 void Inboxes::hand_out(User& user, Millis now) {
+    if (Session* const device = lend(user, now)) sender_.send_waiting(*device, now);
+}
+
+/// Messages that are handed out keep their place in the store.
+Session* Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
-    if (!inbox || user.here == 0) return;
+    if (!inbox || user.here == 0) return nullptr;
     Session& device = session_of(user.devices.front());
     Queue messages = inbox->state.exchanges().take_queue();
     if (!messages.empty()) begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.mark_from_inbox(true, inbox->state.owner);
     device.state.exchanges().merge(sender_.queues().totals(), std::move(messages));
-    sender_.send_waiting(device, now);
+    return &device;
 }
 
 void Inboxes::take_out(const User& user, const std::vector<std::uint64_t>& stamps) {

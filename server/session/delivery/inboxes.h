@@ -60,6 +60,8 @@ public:
 
     /// A device has logged in: it gets the waiting messages, before all later messages.
     void hand_out(User& user, Millis now);
+    /// The same, but sends nothing. Returns the session that has them now, or null.
+    Session* lend(User& user, Millis now);
     /// Removes the messages with these ascending stamps from the user's inbox, because a device has
     /// them.
     void take_out(const User& user, const std::vector<std::uint64_t>& stamps);

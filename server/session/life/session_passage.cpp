@@ -233,9 +233,10 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
     if (is_noted) journal_.add_lazily(DropExchange{session.state.owner, 0});  // see Restore
 }
 
+/// The links send nothing yet: the other process may still continue with these clients.
 void SessionPassage::finish(Millis now) {
     for (Session* const session : std::exchange(adopted_, {})) {
-        inboxes_.hand_out(session->user, now);
+        inboxes_.lend(session->user, now);
         if (session->state.exchanges().unsent() || session->replay)
             session->link->notify_when_drained();
     }

@@ -46,7 +46,7 @@ public:
     /// The session continues with this link. Returns false if that is not possible, and the client
     /// must log in again.
     [[nodiscard]] bool adopt(const SessionRecord& record, Link& link, Millis now);
-    /// All sessions are adopted: sends them their waiting messages.
+    /// All sessions are adopted: they get their waiting messages when their links have sent all.
     void finish(Millis now);
 
 private:
