@@ -291,6 +291,36 @@ TEST_CASE("the pause of an upgrade is no silence of the client's") {
     ann.expect_close();
 }
 
+TEST_CASE("delayed messages that were due when an upgrade failed are published once") {
+    constexpr int in_a_second = 8000;
+    constexpr int messages = in_a_second + 5;
+    const TemporaryFolder folder;
+    StoppedClock clock;
+    const Gateway gateway([&](Config& config) { config.data = folder.path("data"); });
+    Conversation bob(gateway);
+    Conversation ann(gateway);
+    bob.login("bob");
+    bob.send("82 r k1 s'news' 00").expect("90 r k1 00");
+    ann.login("ann");
+    std::string all;
+    for (int i = 1; i <= in_a_second; ++i)
+        all += packet_of("30 r s'$delayed/3/news' '" + std::to_string(i) + "'");
+    ann.send_bytes(all);
+    for (int i = in_a_second + 1; i <= messages; ++i)
+        ann.send(fmt::format("32 r s'$delayed/3/news' k1 '{}'", i)).expect("40 r k1");
+    gateway.pass(clock, 4000);
+    std::vector<std::string> got;
+    while (got.size() < in_a_second) got.push_back(bob.packet());
+    bob.expect_nothing();
+    gateway.fail_to_upgrade();
+    gateway.pass(clock, 1000);
+    while (got.size() < messages) got.push_back(bob.packet());
+    gateway.pass(clock, 2000);
+    bob.expect_nothing();
+    std::ranges::sort(got);
+    CHECK(std::ranges::adjacent_find(got) == got.end());
+}
+
 TEST_CASE("a client passes in an upgrade unless its password is another one by then") {
     const TemporaryFolder folder;
     const std::string users = folder.path("users");

@@ -15,6 +15,7 @@
 #include "server/http/admin.h"
 #include "server/shard/data_store.h"
 #include "server/shard/gateway_freeze.h"
+#include "server/shard/shard.h"
 
 namespace pulsegate {
 
@@ -73,6 +74,7 @@ void Standstill::go_on() {
             spdlog::shutdown();
             std::_Exit(start_again);
         }
+        gateway_.shards.front()->call([](Shard& first) { first.store_reopened(); }).get();
     }
     const auto done = std::make_shared<std::promise<void>>();
     GatewayFreeze::end(gateway_.shards, [done] { done->set_value(); });

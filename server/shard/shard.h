@@ -139,6 +139,8 @@ public:
     /// From now on writes nothing and changes nothing, because another process may have its
     /// clients.
     void complete_freeze() { rest(Rest::all); }
+    /// At rest: the store was closed and opened again.
+    void store_reopened() { broker_.passage().store_reopened(); }
     /// Goes on as before the freeze, or begins with the clients that it has adopted.
     void thaw();
     /// Calls `visit(socket, state)` for each client that another process can take, and changes

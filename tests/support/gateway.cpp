@@ -17,6 +17,8 @@
 
 #include "protocol/decode.h"
 #include "server/base/hash.h"
+#include "server/handover/gateway_pieces.h"
+#include "server/handover/standstill.h"
 #include "server/server.h"
 #include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
@@ -140,6 +142,13 @@ bool Gateway::freeze() const {
 
 void Gateway::thaw() const {
     server_->on_every_shard([](Shard& shard) { shard.thaw(); });
+}
+
+void Gateway::fail_to_upgrade() const {
+    const GatewayPieces pieces = server_->pieces();
+    Standstill standstill(pieces,
+                          std::chrono::steady_clock::now() + std::chrono::seconds(patience));
+    standstill.close_store();
 }
 
 std::vector<Gateway::Passing> Gateway::passing(std::size_t* left) const {

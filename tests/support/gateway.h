@@ -59,6 +59,8 @@ public:
     /// False: it does not come to rest, and goes on.
     bool freeze() const;
     void thaw() const;
+    /// All that an upgrade does until it has closed the store; then it fails.
+    void fail_to_upgrade() const;
     /// Of one that is frozen. `left`: how many clients stay behind.
     std::vector<Passing> passing(std::size_t* left = nullptr) const;
     /// Returns how many it has taken.

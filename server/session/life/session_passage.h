@@ -36,6 +36,8 @@ public:
     /// Stores everything that is in flight. Call it until it returns true, when nothing is in
     /// progress. Clients are not read meanwhile.
     [[nodiscard]] bool settle(Millis now);
+    /// The store was closed and opened again in the meantime.
+    void store_reopened() { delayed_.forget_taken(); }
     /// Undoes this: the process continues.
     void go_on();
     /// The session of a client that is logged in.

@@ -77,7 +77,10 @@ public:
     void stop() { stopped_ = true; }
     /// Continues after `stop`.
     void go_on() { stopped_ = false; }
-    /// Is no message taken, or published and not yet stored?
+    /// Forgets the messages that were taken, because the store was opened again: it gives them out
+    /// once more.
+    void forget_taken() { due_.clear(); }
+    /// Is the store not asked for messages, and is every published message stored?
     bool is_idle() const { return open_ == 0 && !taking_; }
 
 private:
