@@ -279,6 +279,7 @@ void Server::begin() { store_->begin(); }
 
 void Server::start() {
     begin();
+    store_->serve();
     if (webhook_) {  // before any event: it must tell new events from earlier ones
         store_->watch_events(webhook_->on_event());
         webhook_->start(store_->ledger());

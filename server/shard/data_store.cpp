@@ -71,7 +71,8 @@ DataStore::DataStore(const Settings& settings, UniqueFd lock)
 DataStore::~DataStore() = default;
 
 std::unique_ptr<SqliteLedger> DataStore::open(UniqueFd lock) const {
-    return std::make_unique<SqliteLedger>(
+    const bool is_passed = static_cast<bool>(lock);
+    auto ledger = std::make_unique<SqliteLedger>(
         SqliteLedger::Options{.folder = settings_.folder,
                               .fsync = settings_.fsync,
                               .cache_bytes = page_cache(settings_.memory_budget),
@@ -80,6 +81,8 @@ std::unique_ptr<SqliteLedger> DataStore::open(UniqueFd lock) const {
                               .failed = settings_.failed,
                               .rows = settings_.rows},
         std::move(lock));
+    ledger->keep_all_events(is_passed);
+    return ledger;
 }
 
 void DataStore::set_room() {
@@ -98,6 +101,8 @@ KeptOut DataStore::restore(const std::vector<Restore*>& shards) {
 
 void DataStore::begin() { store_restored(*ledger_, restored_); }
 
+void DataStore::serve() { ledger_->keep_all_events(false); }
+
 UniqueFd DataStore::suspend() {
     UniqueFd lock = ledger_->share_lock();
     if (!ledger_->close()) return {};
@@ -110,6 +115,7 @@ void DataStore::resume(UniqueFd lock) {
     } knows_all;
     ledger_.reset();
     ledger_ = open(std::move(lock));
+    serve();
     set_room();
     ledger_->load(knows_all);
     for (const auto& told : watchers_) ledger_->watch_events(told);

@@ -49,6 +49,7 @@ public:
 
     /// Opens the store, or creates it. Throws std::runtime_error with one line that names the
     /// remedy. `lock` is the folder's lock, if another process has passed it on with `suspend`.
+    /// That process may call `resume` until `serve` is called here.
     explicit DataStore(const Settings& settings, UniqueFd lock = {});
     ~DataStore();
 
@@ -59,6 +60,9 @@ public:
     bool divides_rooms() const { return !restored_.divided.empty(); }
     /// Stores the changes of `restore`. Before the shards run. Throws std::runtime_error.
     void begin();
+    /// No other process will continue with this data: from now on the limits apply to the log of
+    /// events.
+    void serve();
 
     /// True if the data outlives the process. Otherwise the store is for delayed messages only.
     bool is_kept() const { return is_kept_; }

@@ -73,6 +73,10 @@ public:
     /// it before `load`.
     void set_room(std::size_t all, std::size_t events);
 
+    /// While this is set, no event is deleted, whatever the room: another process may continue with
+    /// the data. Any thread.
+    void keep_all_events(bool keeps_all) { events_.keep_all(keeps_all); }
+
     /// Commits all submitted units, and ends. Returns false if data may be missing at the next
     /// start; the log has the reason.
     bool close();

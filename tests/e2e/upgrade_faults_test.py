@@ -140,6 +140,22 @@ class UpgradeFaultsTest(unittest.TestCase):
             gateway.upgrade()
             self.check(client)
 
+    def test_a_new_process_with_less_room_for_events_deletes_none_before_it_serves(self):
+        with gateway_for("--webhook", "http://127.0.0.1:1/nobody") as gateway:
+            for number in range(300):
+                gateway.connect(f"{'long' * 30}-{number}").close()
+            wait_until(lambda: gateway.metric("pulsegate_webhook_events_waiting") == 900, what="all events")
+            size = gateway.metric("pulsegate_event_log_bytes")
+            self.assertGreater(size, 2 * 64 * 1024)
+            gateway.settings.write_text('shards = 2\nevent-log-bytes = "64KiB"\n')
+            # It has the store for three seconds, and looks every second what it has to do.
+            program, _ = program_with_fault(gateway.folder.name, binary(), does="hang", at="ready")
+            self.assertFalse(gateway.try_to_upgrade(program, "3")[0])
+            self.assertEqual(gateway.metric("pulsegate_webhook_events_waiting"), 900)
+            self.assertEqual(gateway.metric("pulsegate_event_log_bytes"), size)
+            gateway.upgrade()
+            wait_until(lambda: gateway.metric("pulsegate_event_log_bytes") <= 64 * 1024, what="less events")
+
     def test_an_old_process_that_dies_before_all_clients_have_passed_is_a_crash_of_the_gateway(self):
         for fault in ({"at": "lock"}, {"at": "client", "number": 2}, {"at": "clients"}):
             with self.subTest(fault=fault), gateway_for() as gateway:

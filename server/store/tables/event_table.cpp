@@ -116,11 +116,12 @@ void EventTable::delivered(EventDelivered delivered) {
 }
 
 void EventTable::finish() {
-    if (next_.bytes > room_) trim();
+    if (!keeps_all() && next_.bytes > room_) trim();
 }
 
 bool EventTable::halve() {
     constexpr std::size_t worth_halving = 64 * 1024;
+    if (keeps_all()) return false;
     if (state_.bytes < worth_halving || room_ < max_bytes_) return state_.bytes >= worth_halving;
     room_ = state_.bytes / 2;
     return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,9 @@ public:
 
     /// Call it before the first transaction.
     void set_max_bytes(std::size_t bytes) { room_ = max_bytes_ = bytes; }
+    /// While this is set, no event is deleted, because another process with other limits may
+    /// continue with the log. Any thread.
+    void keep_all(bool keeps_all) { keeps_all_.store(keeps_all, std::memory_order_relaxed); }
     /// Halves the log, because the disk is nearly full. Returns false if there is hardly anything
     /// to delete.
     bool halve();
@@ -37,7 +41,9 @@ public:
     void finish();
     void committed();
     /// Are more events beyond the limit than `finish` has deleted?
-    bool is_to_trim() const { return state_.bytes > room_ && state_.first < state_.last; }
+    bool is_to_trim() const {
+        return !keeps_all() && state_.bytes > room_ && state_.first < state_.last;
+    }
 
     EventPage read(EventNumber after, std::uint32_t kinds, std::size_t most);
     /// Damaged events are left out. Among events to send again, a damaged one has no body, so that
@@ -52,6 +58,7 @@ public:
     void watch(std::function<void()> told);
 
 private:
+    bool keeps_all() const { return keeps_all_.load(std::memory_order_relaxed); }
     void load();
     void trim();
     EventNumber end_of_excess();
@@ -62,6 +69,7 @@ private:
     const std::uint32_t webhook_kinds_;
     std::size_t max_bytes_;
     std::size_t room_;  ///< smaller than the maximum while the log is being halved
+    std::atomic<bool> keeps_all_{false};
     Statement put_;
     Statement read_;
     Statement totals_;
