@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -59,6 +62,15 @@ std::string own_program() {
     if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
     return path;
 }
+
+/// Is this process asked to stop? The main thread takes these signals, and is here.
+bool is_stop_pending(int signal) {
+    sigset_t pending;
+    sigemptyset(&pending);
+    return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
+}
+
+constexpr std::array stop_signals{SIGTERM, SIGINT};
 
 /// Hands everything over, step by step.
 class Upgrade {
@@ -138,6 +150,8 @@ private:
     /// Always throws.
     [[noreturn]] void go(const Standstill& standstill, HandoverChannel::Deadline deadline,
                          const UpgradeOutcome& outcome) {
+        if (std::ranges::any_of(stop_signals, is_stop_pending))
+            throw HandoverError("a signal asks the gateway to stop");
         channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
         try {
             channel().expect(HandoverStep::serving, deadline);
@@ -152,6 +166,8 @@ private:
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
+        for (const int signal : stop_signals)
+            if (is_stop_pending(signal)) ::kill(successor_.process(), signal);
         leave(0);
     }
 

@@ -140,6 +140,34 @@ class UpgradeFaultsTest(unittest.TestCase):
             gateway.upgrade()
             self.check(client)
 
+    def test_a_stop_during_an_upgrade_is_obeyed_by_the_process_that_serves(self):
+        for at, serving in (("ready", "old"), ("serving", "new")):
+            with self.subTest(at=at), gateway_for("--drain-notice", "60s") as gateway:
+                client = gateway.connect("stays")
+                program, report = program_with_fault(gateway.folder.name, binary(), does="stop old", at=at)
+                gateway.ctl("upgrade", "--longest-pause", PAUSE, program)
+                new = json.loads(report.read_text())["new"]
+                if serving == "new":
+                    self.assertEqual(gateway.process.wait(PATIENCE), 0)
+                    gateway.successor = new
+                # It drains, and a second signal ends it at once.
+                wait_until(lambda: gateway.get_json("/api/v1/drain")[1]["phase"] == "notice", what="the drain")
+                client.ping()
+                gateway.stop()
+
+    def test_a_drain_is_refused_during_an_upgrade(self):
+        with gateway_for() as gateway:
+            program = Path(gateway.folder.name) / "program"
+            program.write_text("#!/bin/sh\nexec sleep 600\n")
+            program.chmod(0o755)
+            with ThreadPoolExecutor(1) as threads:
+                upgrade = threads.submit(gateway.ctl, "upgrade", str(program))
+                wait_until(lambda: gateway.get_json("/api/v1/upgrade")[1]["under_way"], what="the upgrade")
+                status, answer = gateway.ask("POST", "/api/v1/drain")
+                self.assertEqual((status, answer["code"]), (409, "upgrade_under_way"))
+            self.assertEqual(upgrade.result().returncode, 1)
+            gateway.connect("stays").ping()
+
     def test_a_new_process_with_less_room_for_events_deletes_none_before_it_serves(self):
         with gateway_for("--webhook", "http://127.0.0.1:1/nobody") as gateway:
             for number in range(300):

@@ -86,6 +86,8 @@ constexpr ApiErrorRow table[] = {
      "A drain is already under way."},
     {ApiError::cannot_upgrade, "cannot_upgrade", status::conflict,
      "This process can't be upgraded, or another upgrade is under way."},
+    {ApiError::upgrade_under_way, "upgrade_under_way", status::conflict,
+     "An upgrade is under way; repeat your request later."},
     {ApiError::bad_settings, "bad_settings", status::unprocessable_entity,
      "A setting is wrong, or a file that a setting names; `faults` lists all mistakes."},
     {ApiError::cursor_too_old, "cursor_too_old", status::gone,

@@ -55,6 +55,7 @@ enum class ApiError : std::uint8_t {
     backup_under_way,
     drain_under_way,
     cannot_upgrade,
+    upgrade_under_way,
     bad_settings,
     cursor_too_old,
     body_too_large,
