@@ -40,6 +40,7 @@
 #include "server/handover/upgrade.h"
 #include "server/limits/upgrade_state.h"
 #include "server/server.h"
+#include "server/session/life/connect_agreement.h"
 #include "server/settings/config_pages.h"
 #include "server/settings/config_reload.h"
 #include "server/start/check.h"
@@ -271,7 +272,8 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                  .upgrades = &upgrades},
          .cluster = cluster.get(),
          .guard = guard_shards(cluster.get(), watch),
-         .inheritance = predecessor ? predecessor->await_inheritance() : Inheritance{}});
+         .inheritance = predecessor ? predecessor->await_inheritance(connack_promises(config))
+                                    : Inheritance{}});
     serving = &server;
     say_data(config);
     if (predecessor) upgrades.end(take_over(server, *predecessor));

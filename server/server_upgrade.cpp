@@ -7,6 +7,7 @@
 #include "server/base/hash.h"
 #include "server/http/admin.h"
 #include "server/server.h"
+#include "server/session/life/connect_agreement.h"
 #include "server/session/users/history_passage.h"
 #include "server/shard/data_store.h"
 #include "server/shard/limits_passage.h"
@@ -44,6 +45,7 @@ GatewayPieces Server::pieces() {
             .webhook = webhook_.get(),
             .events = events_.get(),
             .sockets = listening_sockets(),
+            .promises = connack_promises(config_),
             .describe = [this] { return encode(describe()); }};
 }
 

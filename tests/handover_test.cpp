@@ -89,20 +89,32 @@ TEST_CASE("the reason of a process that has ended can still be read when nothing
 }
 
 TEST_CASE("a program takes over only if it reads the state and the store of the old one") {
-    const UpgradeHello own = own_hello();
-    CHECK(objection(decode_hello(encode(own))) == "");
+    const UpgradeHello own = own_hello({});
+    CHECK(objection(decode_hello(encode(own)), own) == "");
     UpgradeHello other = own;
     other.state += 1;
-    CHECK(objection(other) == "");  // it reads the older state, too
+    CHECK(objection(other, own) == "");  // it reads the older state, too
     other.oldest_state = own.state + 1;
-    CHECK(objection(other).find("can't read the state") != std::string::npos);
+    CHECK(objection(other, own).find("can't read the state") != std::string::npos);
     other = own;
     other.store += 1;
-    CHECK(objection(other).find("of the store") != std::string::npos);
+    CHECK(objection(other, own).find("of the store") != std::string::npos);
     CHECK(decode_hello(encode(own)).gateway > 0);
     CHECK(decode_hello(R"({"version":"0.1"})").gateway == 0);  // it reads clients only
-    CHECK(objection(decode_hello(R"({"version":"9","what":[]})")) != "");
+    CHECK(objection(decode_hello(R"({"version":"9","what":[]})"), own) != "");
     CHECK_THROWS_AS(decode_hello("[]"), HandoverError);
+}
+
+TEST_CASE("a program takes over only if its settings allow what connected clients may rely on") {
+    const UpgradeHello own = own_hello({{"max-qos", 2}, {"retain-available", 1}});
+    CHECK(objection(decode_hello(encode(own)), own) == "");
+    UpgradeHello other = own;
+    other.promises = {{"max-qos", 2}, {"other", 0}, {"retain-available", 2}};
+    CHECK(objection(decode_hello(encode(other)), own) == "");
+    other.promises["retain-available"] = 0;
+    CHECK(objection(decode_hello(encode(other)), own).starts_with("retain-available: "));
+    other.promises.clear();  // an older one does not say it
+    CHECK(objection(decode_hello(encode(other)), own) == "");
 }
 
 TEST_CASE("what the processes of an upgrade tell each other arrives as it was said") {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/handover/terms.h"
+
 namespace pulsegate {
 
 class Admin;
@@ -22,6 +24,8 @@ struct GatewayPieces {
     LineWriter* events;  ///< null if there is no file of events
     /// The listening sockets, each with its URL in the settings.
     std::vector<std::pair<std::string, int>> sockets;
+    /// What its clients may rely on.
+    Promises promises;
     /// Returns a GatewayRecord as bytes, when all stand still. They hold secrets.
     std::function<std::string()> describe;
 };

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "server/base/version.h"
 #include "server/handover/successor.h"
 
 namespace pulsegate {
@@ -47,8 +48,8 @@ void Predecessor::refuse(const std::string& why) {
     }
 }
 
-Inheritance Predecessor::await_inheritance() {
-    channel_.send(HandoverStep::hello, encode(own_hello()), long_wait());
+Inheritance Predecessor::await_inheritance(Promises promises) {
+    channel_.send(HandoverStep::hello, encode(own_hello(std::move(promises))), long_wait());
     Inheritance inheritance;
     inheritance.lock = channel_.expect(HandoverStep::lock, long_wait()).descriptor;
     for (;;) {
@@ -91,7 +92,7 @@ Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_histo
         return decode_go(channel_.expect(HandoverStep::go, long_wait()).body);
     } catch (const OtherEnded&) {
         // It has died after it passed everything on, so its clients are served here.
-        Go alone{.outcome = {.end = UpgradeOutcome::End::completed, .to = own_hello().version},
+        Go alone{.outcome = {.end = UpgradeOutcome::End::completed, .to = program_version()},
                  .since = Clock::now()};
         alone.outcome.moved = ready.adopted;
         return alone;

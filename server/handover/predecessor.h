@@ -25,9 +25,9 @@ public:
 
     /// Tells it why this process can't take over.
     void refuse(const std::string& why);
-    /// The settings are right, so the old process may stop its work. Returns the parts that the
-    /// server is made with.
-    Inheritance await_inheritance();
+    /// The settings are right, so the old process may stop its work. `promises` are those of the
+    /// settings. Returns the parts that the server is made with.
+    Inheritance await_inheritance(Promises promises);
     /// Takes a client with its state. Returns false if the client must be closed.
     using Adopt = std::function<bool(UniqueFd socket, std::string_view state)>;
     /// Takes some events of users. Returns false if they can't be read.

@@ -41,6 +41,16 @@ Number number(const json::object& from, std::string_view name) {
     return error ? Number{} : found;
 }
 
+/// The members of the member with this name.
+std::map<std::string, std::uint64_t> numbers(const json::object& from, std::string_view name) {
+    std::map<std::string, std::uint64_t> all;
+    const auto* const value = from.if_contains(name);
+    if (!value || !value->is_object()) return all;
+    for (const auto& each : value->get_object())
+        all[each.key()] = number<std::uint64_t>(value->get_object(), each.key());
+    return all;
+}
+
 std::string text(const json::object& from, std::string_view name) {
     const auto* const value = from.if_contains(name);
     return value && value->is_string() ? std::string(value->get_string()) : std::string();
@@ -48,20 +58,24 @@ std::string text(const json::object& from, std::string_view name) {
 
 }  // namespace
 
-UpgradeHello own_hello() {
+UpgradeHello own_hello(Promises promises) {
     return {.version = program_version(),
             .state = state_format,
             .oldest_state = oldest_state_format,
             .store = newest_schema(),
-            .gateway = gateway_format};
+            .gateway = gateway_format,
+            .promises = std::move(promises)};
 }
 
 std::string encode(const UpgradeHello& hello) {
+    json::object promises;
+    for (const auto& [setting, promised] : hello.promises) promises[setting] = promised;
     return json::serialize(json::object{{"version", hello.version},
                                         {"state", hello.state},
                                         {"oldest_state", hello.oldest_state},
                                         {"store", hello.store},
-                                        {"gateway", hello.gateway}});
+                                        {"gateway", hello.gateway},
+                                        {"promises", std::move(promises)}});
 }
 
 UpgradeHello decode_hello(std::string_view body) {
@@ -70,11 +84,11 @@ UpgradeHello decode_hello(std::string_view body) {
             .state = number<int>(object, "state"),
             .oldest_state = number<int>(object, "oldest_state"),
             .store = number<int>(object, "store"),
-            .gateway = number<int>(object, "gateway")};
+            .gateway = number<int>(object, "gateway"),
+            .promises = numbers(object, "promises")};
 }
 
-std::string objection(const UpgradeHello& hello) {
-    const UpgradeHello own = own_hello();
+std::string objection(const UpgradeHello& hello, const UpgradeHello& own) {
     if (hello.oldest_state > own.state || hello.state < own.oldest_state)
         return fmt::format(
             "version {} can't read the state of clients that version {} writes (format {}); stop "
@@ -85,6 +99,14 @@ std::string objection(const UpgradeHello& hello) {
             "version {} has format {} of the store, and version {} has format {}; stop and start "
             "instead",
             hello.version, hello.store, own.version, own.store);
+    for (const auto& [setting, promised] : own.promises) {
+        const auto allowed = hello.promises.find(setting);
+        if (allowed != hello.promises.end() && allowed->second < promised)
+            return fmt::format(
+                "{}: connected clients may rely on more than the settings of the new process "
+                "allow; leave the setting as it is, or stop and start instead",
+                setting);
+    }
     return "";
 }
 
@@ -120,9 +142,7 @@ Go decode_go(std::string_view body) {
                       .to = text(object, "to"),
                       .moved = number<std::uint64_t>(object, "moved")},
           .since = Time(Time::duration(number<Time::rep>(object, "since")))};
-    if (const auto* const left = object.if_contains("left"); left && left->is_object())
-        for (const auto& each : left->get_object())
-            go.outcome.left[each.key()] = number<std::uint64_t>(left->get_object(), each.key());
+    go.outcome.left = numbers(object, "left");
     return go;
 }
 

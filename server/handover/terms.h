@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace pulsegate {
 // The bodies of the messages between the two processes, as JSON. Unknown members are ignored, and
 // missing members have their defaults.
 
+/// What connected clients may rely on, by the names of the settings; a larger number allows more.
+using Promises = std::map<std::string, std::uint64_t>;
+
 /// The first message of the new process.
 struct UpgradeHello {
     std::string version{};
@@ -19,12 +23,13 @@ struct UpgradeHello {
     int oldest_state = 0;  ///< and the oldest that it reads
     int store = 0;         ///< the format of its store
     int gateway = 0;       ///< the format of a gateway's state that it reads; 0: it reads none
+    Promises promises{};   ///< empty: it does not say
 };
-UpgradeHello own_hello();
+UpgradeHello own_hello(Promises promises);
 std::string encode(const UpgradeHello& hello);
 UpgradeHello decode_hello(std::string_view text);
-/// Why the new process can't take over from this one; "": it can.
-std::string objection(const UpgradeHello& hello);
+/// Why the new process can't take over from this one, `own`; "": it can.
+std::string objection(const UpgradeHello& hello, const UpgradeHello& own);
 
 /// Its message when it has everything.
 struct Ready {

@@ -84,7 +84,8 @@ public:
         const UpgradeHello hello =
             decode_hello(channel().expect(HandoverStep::hello, Clock::now() + longest_start).body);
         outcome.to = hello.version;
-        if (auto why = objection(hello); !why.empty()) throw HandoverError(why);
+        const auto why = objection(hello, own_hello(gateway_.promises));
+        if (!why.empty()) throw HandoverError(why);
         if (gateway_.store.refuses()) throw HandoverError(gateway_.store.why_refused());
         const auto deadline = Clock::now() + std::chrono::milliseconds(order_.longest_pause);
         const Pause pause(outcome);

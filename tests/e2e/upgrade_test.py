@@ -225,6 +225,21 @@ class FailedUpgradeTest(unittest.TestCase):
             self.assertIn("in another folder", gateway.fail_to_upgrade(moved))
             gateway.connect("new").ping()
 
+    def test_clients_may_rely_on_what_the_connack_has_promised(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("stays", version=5)
+            for setting in ('max-packet-size = "128KiB"', "max-qos = 1", "receive-maximum = 255", "retain-available = off",
+                            "shared-subscriptions = off", "topic-alias-maximum = 15", "wildcard-subscriptions = off"):
+                with self.subTest(setting=setting):
+                    gateway.settings.write_text(f"shards = 2\n{setting.replace('off', 'false')}\n")
+                    said = gateway.fail_to_upgrade("--dry-run")
+                    self.assertIn(f"{setting.split()[0]}: connected clients may rely on more", said)
+            client.publish("room/a", b"x", qos=1)
+            self.assertEqual(client.receive()[0] >> 4, 4)
+            gateway.settings.write_text("shards = 2\nreceive-maximum = 300\n")
+            gateway.upgrade()
+            client.ping()
+
     def test_a_new_process_that_is_killed_on_its_way_harms_nobody(self):
         with gateway_for() as gateway:
             client = gateway.connect("stays", clean=False)

@@ -156,4 +156,14 @@ Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
     return connack;
 }
 
+std::map<std::string, std::uint64_t> connack_promises(const BrokerSettings& settings) {
+    return {{"max-packet-size", settings.max_packet_size},
+            {"max-qos", static_cast<std::uint64_t>(settings.max_qos)},
+            {"receive-maximum", settings.receive_maximum},
+            {"retain-available", settings.retain_available},
+            {"shared-subscriptions", settings.shared_subscriptions},
+            {"topic-alias-maximum", settings.topic_alias_maximum},
+            {"wildcard-subscriptions", settings.wildcard_subscriptions}};
+}
+
 }  // namespace pulsegate

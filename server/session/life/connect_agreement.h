@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "protocol/encode.h"
@@ -43,5 +45,9 @@ struct ConnackDetails {
 /// The CONNACK of a login; empty if the client's Maximum Packet Size leaves no room for it.
 Buffer accepting_connack(const BrokerSettings& settings, const Connect& connect,
                          const ConnectAgreement& agreement, const ConnackDetails& details);
+
+/// What the CONNACK promises to every client, by the names of the settings. A client may rely on it
+/// as long as it is connected. A larger number allows more; 0 means off, or none.
+std::map<std::string, std::uint64_t> connack_promises(const BrokerSettings& settings);
 
 }  // namespace pulsegate
