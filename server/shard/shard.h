@@ -192,7 +192,7 @@ private:
     bool awaits_answers(const Connection& connection) const override;
     Millis answer_pause() const override;
     bool congested() override {
-        const bool rests = rest_ != Rest::none;
+        const bool rests = rest_ != Rest::none && !finishes_ended_;
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();
     }
 
@@ -248,6 +248,7 @@ private:
     Config& config_;        ///< only this shard's thread touches it
     bool is_drained_ = false;
     Rest rest_ = Rest::none;
+    bool finishes_ended_ = false;  ///< handles some packets although it rests
     bool holds_logins_ = false;
     Millis rested_ = 0;          ///< when the rest began
     std::uint64_t handled_ = 0;  ///< items of the mailbox, except tasks

@@ -44,9 +44,12 @@ Shard::Settled Shard::settle(bool holds_logins) {
     if (rest_ != Rest::reading) return {};
     if (holds_logins != holds_logins_) logins_.hold(holds_logins);
     holds_logins_ = holds_logins;
+    finishes_ended_ = true;
+    const bool were_none = transport_.finish_ended();
+    finishes_ended_ = false;
     const bool is_quiet = broker_.passage().settle(monotonic_now());
     transport_.end_turn();
-    return {.is_quiet = is_quiet && transport_.is_quiet(),
+    return {.is_quiet = were_none && is_quiet && transport_.is_quiet(),
             .logins = logins_.under_way(),
             .handled = handled_};
 }

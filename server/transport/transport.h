@@ -64,6 +64,9 @@ public:
     void rest(Rest rest) { context_.rest = rest; }
     /// Is there no connection that waits to end, or to write for the first time?
     bool is_quiet() const { return context_.lost.is_empty() && context_.flush_list.is_empty(); }
+    /// At rest: handles the last packets of peers that have ended their streams, because another
+    /// process would not learn of the end. Returns false if there were any.
+    bool finish_ended() { return context_.parked.finish_ended(); }
     /// The connections continue after a rest of this length.
     void wake(Millis rest);
     /// Calls `visit(Connection&)` for each connection. `visit` must not end any of them.

@@ -1,6 +1,8 @@
 """An upgrade: another process takes over, and the clients keep their connections."""
 
+import contextlib
 import os
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -9,7 +11,8 @@ import unittest
 from pathlib import Path
 
 from certificates import Certificates
-from gateway import PATIENCE, Client, Gateway, binary, packet, port_of, publish_packet, text
+from gateway import PATIENCE, Client, Gateway, binary, connect_packet, packet, port_of, publish_packet, text
+from streams import WebSocket, frame
 from upgradable import PAUSE, gateway_for
 
 
@@ -18,6 +21,34 @@ def packet_id_of(publish):
     body = publish[1]
     size = 2 + int.from_bytes(body[:2], "big")
     return body[size:size + 2]
+
+
+class TlsStream:
+    """TLS of which the test decides what comes in one piece."""
+
+    def __init__(self, port, authority):
+        self.arrived, self.sealed = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = ssl.create_default_context(cafile=authority).wrap_bio(self.arrived, self.sealed, server_hostname="localhost")
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.repeat(self.tls.do_handshake)
+
+    def repeat(self, step):
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self.socket.sendall(self.sealed.read())
+                self.arrived.write(self.socket.recv(1 << 16))
+
+    def receive(self, size):
+        return self.repeat(lambda: self.tls.read(size))
+
+    def send(self, data, ends=False):
+        self.tls.write(data)
+        if ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self.tls.unwrap()
+        self.socket.sendall(self.sealed.read())
 
 
 class UpgradeTest(unittest.TestCase):
@@ -110,6 +141,33 @@ class UpgradeTest(unittest.TestCase):
                 self.assertEqual(client.receive_publish(), ("room/tls", b"%d" % number))
                 client.ping()
             client.close()
+
+    def test_the_last_packets_of_a_client_that_has_closed_tls_or_its_websocket_are_handled(self):
+        authority = Certificates()
+        certificate, key = authority.issue("server", host="localhost")
+        listeners = ("--listen", "mqtts://127.0.0.1:0", "--listen", "ws://127.0.0.1:0", "--tls-cert", certificate,
+                     "--tls-key", key)
+        messages = [b"%d" % number for number in range(20)]
+        packets = b"".join(publish_packet("room/a", message) for message in messages)
+        # It is read at once with the end behind it, but the rate lets the gateway handle only a part of it.
+        with gateway_for(*listeners, settings="shards = 2\nmax-message-rate = 5\n") as gateway:
+            with self.subTest("WebSocket"), gateway.connect("ann") as ann:
+                ann.subscribe("room/a")
+                page = WebSocket(port_of(gateway, "ws"))
+                page.log_in()
+                page.send(frame(packets), frame(b"\x03\xe8", opcode=8))
+                self.assertEqual(ann.receive_publish(), ("room/a", messages[0]))
+                gateway.upgrade()
+                self.assertEqual([ann.receive_publish()[1] for _ in messages[1:]], messages[1:])
+            with self.subTest("TLS"), gateway.connect("ann") as ann:
+                ann.subscribe("room/a")
+                client = TlsStream(port_of(gateway, "mqtts"), authority.ca)
+                client.send(connect_packet("tls"))
+                self.assertEqual(client.receive(4), b"\x20\2\0\0")
+                client.send(packets, ends=True)
+                self.assertEqual(ann.receive_publish(), ("room/a", messages[0]))
+                gateway.upgrade()
+                self.assertEqual([ann.receive_publish()[1] for _ in messages[1:]], messages[1:])
 
     def test_new_clients_wait_and_are_served(self):
         with gateway_for() as gateway:
@@ -228,10 +286,10 @@ class FailedUpgradeTest(unittest.TestCase):
     def test_clients_may_rely_on_what_the_connack_has_promised(self):
         with gateway_for() as gateway:
             client = gateway.connect("stays", version=5)
-            for setting in ('max-packet-size = "128KiB"', "max-qos = 1", "receive-maximum = 255", "retain-available = off",
-                            "shared-subscriptions = off", "topic-alias-maximum = 15", "wildcard-subscriptions = off"):
+            for setting in ('max-packet-size = "128KiB"', "max-qos = 1", "receive-maximum = 255", "retain-available = false",
+                            "shared-subscriptions = false", "topic-alias-maximum = 15", "wildcard-subscriptions = false"):
                 with self.subTest(setting=setting):
-                    gateway.settings.write_text(f"shards = 2\n{setting.replace('off', 'false')}\n")
+                    gateway.settings.write_text(f"shards = 2\n{setting}\n")
                     said = gateway.fail_to_upgrade("--dry-run")
                     self.assertIn(f"{setting.split()[0]}: connected clients may rely on more", said)
             client.publish("room/a", b"x", qos=1)

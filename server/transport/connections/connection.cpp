@@ -272,6 +272,7 @@ void Connection::consume(Bytes input, Millis now) {
     }
 
     context_.input.begin(*this);
+    const bool finishes = context_.rest == Rest::reading && has_ended();
     bool alive = false;
     while (!input.empty() && !parked_) {
         const Frame frame = next_frame(input, context_.settings.max_packet_size, version_);
@@ -281,7 +282,7 @@ void Connection::consume(Bytes input, Millis now) {
             break;
         }
         const Bytes packet = input.first(frame.size);
-        if (context_.rest != Rest::none) {
+        if (context_.rest != Rest::none && !finishes) {
             parked_ = true;
             break;
         }
@@ -298,7 +299,7 @@ void Connection::consume(Bytes input, Millis now) {
         input = input.subspan(frame.size);
         if (queued_) break;  // the rest is for later
         alive = true;
-        parked_ = too_fast(packet, now);
+        parked_ = too_fast(packet, now) && !finishes;
     }
     const auto work = context_.input.end();
     if (!reads()) return;

@@ -125,6 +125,11 @@ public:
 
     // For an upgrade, see connection_passage.cpp:
 
+    /// Has the peer ended the stream, so that another process can't have it, while its last packets
+    /// wait here?
+    bool has_last_packets() const { return parked_ && state_ == State::open && has_ended(); }
+    /// Handles them now, whatever its rate, and then the end.
+    void finish_input();
     /// Whether another process can have it, or why not.
     Passing passing() const;
     /// Its state at `rested`, when the connections came to rest. The connection must be able to
@@ -214,6 +219,7 @@ private:
     std::unique_ptr<Buffer> take_unfinished();
     bool reads() const { return state_ == State::login || state_ == State::open; }
     bool handshaking() const;
+    bool has_ended() const;
     bool websocket() const;
     TlsSession* tls() const;
     SmallTls* small_tls() const;

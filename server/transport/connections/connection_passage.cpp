@@ -63,6 +63,20 @@ bool put_extras(const ConnectionRecord& record, std::unique_ptr<ConnectionExtras
 
 }  // namespace
 
+/// Of what has been read; a plain socket keeps its end for the next process.
+bool Connection::has_ended() const {
+    return (websocket() && extras_->websocket->end) || (small_tls() && small_tls()->has_ended());
+}
+
+void Connection::finish_input() {
+    parked_ = false;
+    if (reads()) consume({}, monotonic_now());
+    end_websocket();
+    if (small_tls() && small_tls()->has_ended() && state_ == State::open && !parked_) receive();
+    settle();
+    read_on();
+}
+
 Passing Connection::passing() const {
     if (!reads()) return Passing::ends;
     if (handshaking()) return Passing::handshake;

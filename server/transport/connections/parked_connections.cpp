@@ -60,6 +60,19 @@ void ParkedConnections::serve() {
     expect_turn();
 }
 
+bool ParkedConnections::finish_ended() {
+    std::vector<boost::intrusive_ptr<Connection>> ended;
+    const auto take = [&](const boost::intrusive_ptr<Connection>& each) {
+        if (!each->has_last_packets()) return false;
+        ended.push_back(each);
+        return true;
+    };
+    std::erase_if(ready_, take);
+    std::erase_if(parked_, [&](const auto& each) { return take(each.second); });
+    for (const auto& each : ended) each->finish_input();
+    return ended.empty();
+}
+
 /// Another shard needs time to catch up. Asking in every turn would only keep this one busy.
 void ParkedConnections::retry() {
     expected_ = true;

@@ -4,6 +4,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <deque>
 #include <map>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/base/owner_thread.h"
@@ -25,6 +26,10 @@ public:
 
     /// Parks it until that time, which may be in the past, and then until its turn comes.
     void add(Connection& connection, Millis until);
+
+    /// At rest: handles the last packets of peers that have ended their streams. Returns false if
+    /// there were any.
+    bool finish_ended();
 
 private:
     void wait();

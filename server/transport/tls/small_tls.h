@@ -44,8 +44,10 @@ public:
     /// Does it have a complete record that is not decrypted yet?
     bool has_record() const;
 
+    /// Has the peer ended it, or was there a fault? Then `receive` returns that, and no more data.
+    bool has_ended() const { return records_.end() != TlsRecords::End::none; }
     /// Can another process continue it, because it has neither ended nor failed?
-    bool may_pass() const { return !cannot_send_ && records_.end() == TlsRecords::End::none; }
+    bool may_pass() const { return !cannot_send_ && !has_ended(); }
     TlsRecord describe() const;
     /// Null if the record is not valid.
     static std::unique_ptr<SmallTls> adopt(const TlsRecord& record);
