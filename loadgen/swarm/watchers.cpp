@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::string_view presence_prefix = "presence/";
 
+std::uint64_t pair_of(std::uint32_t watcher, std::uint32_t user) {
+    return std::uint64_t{watcher} << 32 | user;
+}
+
 }  // namespace
 
 Watchers::Watchers(SwarmState& state, const Profiles& profiles)
@@ -20,8 +24,10 @@ Watchers::Watchers(SwarmState& state, const Profiles& profiles)
     const auto& assignment = state.assignment;
     const std::uint32_t clients = state.roster.clients();
     for (std::uint32_t watcher = 0; watcher < clients; ++watcher)
-        for (const std::uint32_t user : users_watched_by(watcher))
+        for (const std::uint32_t user : users_watched_by(watcher)) {
             watch(watcher % assignment.workers, user);
+            if (state.owns(watcher)) pairs_.insert(pair_of(watcher, user));
+        }
     if (assignment.target.events_file.empty()) return;
     for (std::uint32_t client = 0; client < clients; ++client)
         if (const auto user = profiles.user_of(client); !doubtful_.contains(user))
@@ -62,16 +68,24 @@ std::vector<std::string> Watchers::filters_of(const SwarmClient& client) const {
     return filters;
 }
 
+bool Watchers::watches(const SwarmClient& client, std::uint32_t user) const {
+    return pairs_.contains(pair_of(client.number(), user));
+}
+
 bool Watchers::received(const SwarmClient& client, const Publish& message, Time now) {
     if (!message.topic.starts_with(presence_prefix)) return false;
     const auto watched = user_of(message.topic.substr(presence_prefix.size()));
+    if (!watched || !watches(client, *watched)) {
+        state_.at(now).add(Count::messages_misdirected);
+        state_.give_example(fmt::format("{} was told presence that it has not asked for: {}",
+                                        who(client), message.topic));
+        return true;
+    }
     const auto text = read_presence(message.payload);
-    if (!watched || !text) {
+    if (!text) {
         state_.at(now).add(Count::messages_damaged);
         state_.give_example(
-            fmt::format("{} was told presence that it can't read or has not asked "
-                        "for: {}",
-                        who(client), message.topic));
+            fmt::format("{} was told presence that it can't read: {}", who(client), message.topic));
         return true;
     }
     const Time since = client.online() ? state_.common(client.online_since) : Time::max();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,6 +56,7 @@ private:
     void find_doubtful_users();
     void watch(std::uint32_t worker, std::uint32_t user);
     std::vector<std::uint32_t> users_watched_by(std::uint32_t watcher) const;
+    bool watches(const SwarmClient& client, std::uint32_t user) const;
     std::unordered_map<std::uint32_t, Time> watched_since() const;
     void judge_last(Time until, Duration slack, Presence::Verdict& verdict) const;
     void tell(SwarmClient& client, Liveness::Kind kind, Time at, Duration limit);
@@ -62,6 +65,7 @@ private:
     const Profiles& profiles_;
     Presence presence_;
     std::unordered_map<std::string, std::uint32_t> watched_;  ///< by this worker, by name
+    boost::unordered_flat_set<std::uint64_t> pairs_;  ///< this worker's clients and their users
     std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> watching_;  ///< workers by user
     /// Users with hostile clients, or with clients of several servers: their right state is
     /// unknown.

@@ -92,7 +92,7 @@ class LiesTest(unittest.TestCase):
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
                 "hide-offline=2": {"presence_missing"}, "contradict=500": {"presence_states"},
-                "flap=20": {"presence_false_offline"}, "flap-kept=20": {"presence_false_offline"},
+                "tell-others=20": {"misdirected"}, "flap=20": {"presence_false_offline"}, "flap-kept=20": {"presence_false_offline"},
                 "http-offline=50": {"presence_http_false_offline"},
                 "http-ghosts=3": {"presence_http_ghosts"}, "http-omit=20": {"presence_http_answers"},
                 # Not always the same users of all that are asked for in turn.

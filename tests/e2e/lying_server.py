@@ -23,6 +23,7 @@ Lies:
     ghosts=N        every Nth offline is not shown
     hide-offline=N  every Nth client is not told when others go offline
     contradict=N    every Nth time that a client is told of presence, the state is the other one
+    tell-others=N   every Nth change of presence is also told to somebody who does not watch the user
     flap=N          every Nth user is shown as offline for a moment, 2 s after the login
     flap-kept=N     the same, and these changes are marked as retained messages
     http-offline=N  every Nth user that HTTP is asked for is told to be offline
@@ -96,8 +97,12 @@ class Server:
         version = max(self.users.get(name, {"version": 0})["version"] + 1, int(time.time() * 1000))
         self.users[name] = {"user": name, "state": state, "version": version}
         topic = f"presence/{name}".encode()
-        for watcher in list(self.by_topic.get(topic, ())):
+        watchers = list(self.by_topic.get(topic, ()))
+        for watcher in watchers:
             self.tell(watcher, topic, retained)
+        others = [one for one in self.clients if one.filters and one not in watchers]
+        if others and self.lies.tells("tell-others"):
+            self.tell(random.choice(others), topic, retained)
 
     def tell(self, watcher, topic, retained=0):
         name = topic.decode().partition("/")[2]

@@ -1,0 +1,57 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/support/lab_swarm.h"
+
+// Faults of a server that a swarm of clients notices, and what only looks like one.
+
+namespace pulsegate {
+
+using load::Count;
+using load::Group;
+using load::Scenario;
+
+namespace {
+
+Group& add_group(Scenario& scenario, std::uint32_t clients) {
+    Group& group = scenario.groups.emplace_back();
+    group.clients = clients;
+    return group;
+}
+
+std::string presence_notation(const std::string& filter, std::string_view state, int version) {
+    return "30 r s'" + filter + "' '{\"state\":\"" + std::string(state) +
+           "\",\"version\":" + std::to_string(version) + "}'";
+}
+
+}  // namespace
+
+TEST_CASE("presence of a user whom only others watch is misdirected") {
+    Scenario scenario;
+    add_group(scenario, 2);
+    for (const std::uint32_t watched : {1u, 2u}) {
+        Group& watchers = add_group(scenario, 1);
+        watchers.watches = watched;
+        watchers.watched = 0;
+    }
+    LabSwarm lab(scenario, true);
+    std::vector<LabSwarmClient*> clients;
+    for (int count = 0; count < 4; ++count) clients.push_back(&lab.log_in());
+    LabSwarmClient& watcher =
+        **std::ranges::find(clients, std::size_t{2},
+                            [](const LabSwarmClient* client) { return client->filters.size(); });
+    const std::string its_own = watcher.filters[1];
+    const std::string of_others =
+        its_own.ends_with('0') ? "presence/loadgen-0-1" : "presence/loadgen-0-0";
+
+    lab.send(watcher, presence_notation(its_own, "online", 7));
+    CHECK(lab.count(Count::presence_changes) == 1);
+    CHECK(lab.count(Count::messages_misdirected) == 0);
+    lab.send(watcher, presence_notation(of_others, "online", 7));
+    CHECK(lab.count(Count::presence_changes) == 1);
+    CHECK(lab.count(Count::messages_misdirected) == 1);
+}
+
+}  // namespace pulsegate
