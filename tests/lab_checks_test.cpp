@@ -35,6 +35,15 @@ TEST_CASE_FIXTURE(JudgedRun, "who shows nobody's presence to anybody is not judg
     CHECK(shows_no_presence(scenario, record));
 }
 
+TEST_CASE_FIXTURE(JudgedRun, "who refuses presence to some, but not to everybody, is found") {
+    record.totals.add(Count::presence_filters_refused, 200);
+    CHECK(not_passed().empty());
+    CHECK(check("subscribed").detail == "0 refused, and presence to everybody");
+    record.totals.add(Count::presence_filters_granted);
+    CHECK(only_fails("subscribed"));
+    CHECK(check("subscribed").value == 200);
+}
+
 TEST_CASE_FIXTURE(JudgedRun, "questions for presence fail if none of them is answered") {
     record.totals = {};
     record.totals.add(Count::presence_unanswered);
@@ -53,6 +62,7 @@ TEST_CASE_FIXTURE(JudgedRun, "servers that pass on no message are told to be no 
 
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
+    CHECK(with(Count::filters_refused).only_fails("subscribed"));
     CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
     CHECK(with(Count::presence_http_false_offline).only_fails("presence_http_false_offline"));
     CHECK(with(Count::presence_http_ghosts).only_fails("presence_http_ghosts"));

@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/lab_swarm.h"
 
@@ -52,6 +56,42 @@ TEST_CASE("presence of a user whom only others watch is misdirected") {
     lab.send(watcher, presence_notation(of_others, "online", 7));
     CHECK(lab.count(Count::presence_changes) == 1);
     CHECK(lab.count(Count::messages_misdirected) == 1);
+}
+
+TEST_CASE("refused subscriptions are counted, those to presence by themselves") {
+    Scenario scenario;
+    Group& group = add_group(scenario, 1);
+    group.rooms = 3;
+    group.rooms_each = 2;
+    group.watches = 1;
+    LabSwarm lab(scenario, true);
+    LabSwarmClient& client = lab.accept();
+    lab.let_in(client);
+    REQUIRE(client.filters.size() == 4);
+    const auto counts = [&] {
+        return std::array{lab.count(Count::connected), lab.count(Count::filters_refused),
+                          lab.count(Count::presence_filters_refused),
+                          lab.count(Count::presence_filters_granted)};
+    };
+    using Counts = std::array<std::uint64_t, 4>;
+
+    SUBCASE("none is") {
+        lab.grant(client);
+        CHECK(counts() == Counts{1, 0, 0, 1});
+    }
+    SUBCASE("a room is") {
+        lab.grant(client, {2, 2, '\x80', 2});
+        CHECK(counts() == Counts{1, 1, 0, 1});
+    }
+    SUBCASE("presence is") {
+        lab.grant(client, {2, 2, 2, '\x80'});
+        CHECK(counts() == Counts{1, 0, 1, 0});
+    }
+    SUBCASE("the client's own topic is, which is a login that failed") {
+        lab.grant(client, {'\x80', 2, 2, 2});
+        CHECK(counts() == Counts{0, 0, 0, 0});
+        CHECK(lab.count(Count::connect_failed) == 1);
+    }
 }
 
 }  // namespace pulsegate

@@ -18,8 +18,11 @@ enum class Count : std::uint8_t {
     entered,         ///< clients that were connected at least once
     connect_failed,  ///< attempts that the server refused or lost, except `refused_busy`
     refused_busy,
-    resumed,       ///< logins that found the kept session again
-    session_lost,  ///< a kept session that the server no longer had
+    resumed,                   ///< logins that found the kept session again
+    session_lost,              ///< a kept session that the server no longer had
+    filters_refused,           ///< of a SUBSCRIBE, except presence filters
+    presence_filters_granted,  ///< filters for the presence of a user
+    presence_filters_refused,
     kept_out,  ///< clients that had been connected, and were refused or lost repeatedly at the end
     // All packets.
     packets_sent,

@@ -28,6 +28,17 @@ CheckResult check_connected(const Evidence& seen) {
     return check;
 }
 
+/// A server without presence refuses each presence filter. One that grants some owes all of them.
+CheckResult check_subscribed(const Evidence& seen) {
+    const bool has_presence = seen[Count::presence_filters_granted] > 0;
+    const auto presence = seen[Count::presence_filters_refused];
+    const auto refused = seen[Count::filters_refused] + (has_presence ? presence : 0);
+    auto check = none_of("subscribed", "every subscription was granted", refused,
+                         fmt::format("{} refused", show_count(refused)));
+    if (!has_presence && presence > 0) check.detail += ", and presence to everybody";
+    return check;
+}
+
 CheckResult check_false_offline(const Evidence& seen) {
     const auto closed = seen[Count::false_offline];
     return none_of("false_offline", "no client that kept talking was closed", closed,
@@ -116,8 +127,9 @@ CheckResult check_pings_unanswered(const Evidence& seen) {
 }  // namespace
 
 std::vector<CheckResult> connection_checks(const Evidence& seen) {
-    std::vector<CheckResult> checks{check_connected(seen), check_false_offline(seen),
-                                    check_returned(seen), check_sessions(seen)};
+    std::vector<CheckResult> checks{check_connected(seen), check_subscribed(seen),
+                                    check_false_offline(seen), check_returned(seen),
+                                    check_sessions(seen)};
     for (auto& check : expiry_checks(seen)) checks.push_back(std::move(check));
     checks.push_back(check_pings_late(seen));
     checks.push_back(check_pings_unanswered(seen));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "loadgen/backoff.h"
 
@@ -109,12 +108,12 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
         topics.push_back(state_.room_topic(room));
     std::ranges::move(watchers_.filters_of(client), std::back_inserter(topics));
     client.lacks_filters = false;
-    client.awaits_own_topic = true;
+    client.filters_answered = 0;
     subscribe(client, topics);
     return false;
 }
 
-// The client's own topic is in the first packet, because that one's SUBACK comes first.
+// The client's own topic comes first, then its rooms, then the users that it watches.
 void Logins::subscribe(SwarmClient& client, std::span<const std::string> topics) {
     std::vector<SubscribeFilter> filters;
     while (!topics.empty()) {
@@ -129,7 +128,7 @@ void Logins::subscribe(SwarmClient& client, std::span<const std::string> topics)
 
 bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Time now) {
     const auto refused = std::ranges::find_if(reasons, is_error);
-    const bool own_topic = std::exchange(client.awaits_own_topic, false);
+    const bool own_topic = client.filters_answered == 0;
     if (own_topic && refused != reasons.end() && refused == reasons.begin()) {
         const Reason reason = *refused;
         client.mqtt.close();
@@ -142,8 +141,20 @@ bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Ti
         state_.give_example(
             fmt::format("a subscription of {} was refused: {}", who(client), name(*refused)));
     }
-    if (own_topic && !reasons.empty()) client.granted = static_cast<QoS>(reasons.front());
+    for (const Reason reason : reasons) take_grant(client, reason, now);
     return client.mqtt.stage() == Stage::online && came_in(client, now);
+}
+
+// Servers answer SUBSCRIBEs in their order.
+void Logins::take_grant(SwarmClient& client, Reason reason, Time now) {
+    const std::uint32_t at = client.filters_answered++;
+    const bool is_presence = at > state_.roster.rooms_each(client.number());
+    Measurements& second = state_.at(now);
+    if (is_error(reason))
+        second.add(is_presence ? Count::presence_filters_refused : Count::filters_refused);
+    else if (is_presence)
+        second.add(Count::presence_filters_granted);
+    if (at == 0) client.granted = static_cast<QoS>(reason);
 }
 
 bool Logins::came_in(SwarmClient& client, Time now) {

@@ -51,6 +51,7 @@ private:
     };
 
     void subscribe(SwarmClient& client, std::span<const std::string> topics);
+    void take_grant(SwarmClient& client, Reason reason, Time now);
     bool came_in(SwarmClient& client, Time now);
     void leave_ramp(SwarmClient& client);
 

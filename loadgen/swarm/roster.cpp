@@ -113,11 +113,16 @@ std::uint32_t Roster::room_of(const Group& group, std::size_t at, std::uint32_t 
            static_cast<std::uint32_t>((place * group.rooms_each + which) % group.rooms);
 }
 
+std::uint32_t Roster::rooms_each(std::uint32_t number) const {
+    const Group& its = group(number);
+    return std::min(its.rooms_each, its.rooms);
+}
+
 std::vector<std::uint32_t> Roster::rooms_of(std::uint32_t number) const {
     const auto at = group_index(number);
     const Group& its = scenario_.groups[at];
     std::vector<std::uint32_t> rooms;
-    for (std::uint32_t which = 0; which < std::min(its.rooms_each, its.rooms); ++which)
+    for (std::uint32_t which = 0; which < rooms_each(number); ++which)
         rooms.push_back(room_of(its, at, number, which));
     return rooms;
 }

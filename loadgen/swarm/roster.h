@@ -48,6 +48,7 @@ public:
 
     /// Rooms are numbered over all groups.
     std::uint32_t rooms() const { return first_room_.back(); }
+    std::uint32_t rooms_each(std::uint32_t number) const;
     std::vector<std::uint32_t> rooms_of(std::uint32_t number) const;
 
     /// The users that it watches.

@@ -64,9 +64,9 @@ struct SwarmClient : AgendaEntry {
     bool in_storm = false;             ///< it vanished in a storm, and is not back
     bool falls_silent = false;
     bool talks = false;
-    bool alive_for_watchers = false;  ///< its last reported state
-    bool awaits_own_topic = false;    ///< it waits for the SUBACK of its first SUBSCRIBE
-    bool lacks_filters = false;       ///< the server refused one of its subscriptions
+    bool alive_for_watchers = false;     ///< its last reported state
+    bool lacks_filters = false;          ///< the server refused one of its subscriptions
+    std::uint32_t filters_answered = 0;  ///< since it last subscribed to all
 
     Time ping_at = Time::max();
     Time leave_at = Time::max();  ///< for a nap

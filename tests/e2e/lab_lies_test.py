@@ -90,7 +90,7 @@ class LiesTest(unittest.TestCase):
         return any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
 
     def test_lies_about_presence_are_found(self):
-        lies = {"": set(), "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
+        lies = {"": set(), "refuse=100": {"subscribed"}, "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
                 "hide-offline=2": {"presence_missing"}, "contradict=500": {"presence_states"},
                 "tell-others=20": {"misdirected"}, "flap=20": {"presence_false_offline"}, "flap-kept=20": {"presence_false_offline"},
                 "http-offline=50": {"presence_http_false_offline"},

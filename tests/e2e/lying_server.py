@@ -19,6 +19,7 @@ Lies:
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
+    refuse=N        every Nth presence filter is refused
     hide=N          the presence of every Nth user is never shown
     ghosts=N        every Nth offline is not shown
     hide-offline=N  every Nth client is not told when others go offline
@@ -270,11 +271,14 @@ class Client(asyncio.Protocol):
         while at < len(body):
             size = struct.unpack(">H", body[at:at + 2])[0]
             topic, qos = body[at + 2:at + 2 + size], body[at + 2 + size]
+            at += size + 3
+            if topic.startswith(b"presence/") and self.lies.tells("refuse"):
+                reasons += b"\x80"
+                continue
             self.filters[topic] = qos
             self.server.by_topic.setdefault(topic, set()).add(self)
             topics.append(topic)
             reasons += bytes([qos])
-            at += size + 3
         self.send(SUBACK << 4, body[:2] + reasons)
         for topic in topics:
             if topic.startswith(b"presence/"):
