@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "loadgen/truth/message.h"
+#include "protocol/encode.h"
 #include "tests/support/lab_swarm.h"
 
 // Faults of a server that a swarm of clients notices, and what only looks like one.
@@ -28,6 +30,34 @@ Group& add_group(Scenario& scenario, std::uint32_t clients) {
 std::string presence_notation(const std::string& filter, std::string_view state, int version) {
     return "30 r s'" + filter + "' '{\"state\":\"" + std::string(state) +
            "\",\"version\":" + std::to_string(version) + "}'";
+}
+
+/// One client in one room, to which it writes at QoS 2, and nobody else does.
+Scenario room_of_one() {
+    Scenario scenario;
+    Group& group = add_group(scenario, 1);
+    group.rooms = 1;
+    group.to_what = Group::To::rooms;
+    group.contacts = 1;
+    group.messages = 1;
+    group.qos = {0, 0, 1};
+    return scenario;
+}
+
+/// Message `sequence` from this client to the room, as the server may send it.
+std::string room_message(std::uint32_t sequence, QoS qos, bool dup = false,
+                         std::uint16_t packet_id = 7) {
+    Buffer payload;
+    load::write_message({.planned = load::Clock::now(), .sequence = sequence}, 64, payload);
+    Publish message;
+    message.topic = "loadgen/0/room/0";
+    message.payload = payload;
+    message.qos = qos;
+    message.dup = dup;
+    message.packet_id = packet_id;
+    Buffer bytes;
+    encode(message, Version::v3_1_1, bytes);
+    return bytes;
 }
 
 }  // namespace
@@ -91,6 +121,37 @@ TEST_CASE("refused subscriptions are counted, those to presence by themselves") 
         lab.grant(client, {'\x80', 2, 2, 2});
         CHECK(counts() == Counts{0, 0, 0, 0});
         CHECK(lab.count(Count::connect_failed) == 1);
+    }
+}
+
+TEST_CASE("each subscription has a QoS of its own, by which its messages are judged") {
+    LabSwarm lab(room_of_one());
+    LabSwarmClient& client = lab.accept();
+    lab.let_in(client);
+    REQUIRE(client.filters.size() == 2);
+    const auto damaged = [&](std::uint32_t sequence, QoS qos) {
+        const auto before = lab.count(Count::messages_damaged);
+        client.connection.write(room_message(sequence, qos));
+        lab.settle();
+        CHECK(lab.count(Count::messages_received) == sequence + 1);
+        return lab.count(Count::messages_damaged) > before;
+    };
+    SUBCASE("only the client's own topic has a lower one") {
+        lab.grant(client, {1, 2});
+        CHECK_FALSE(damaged(0, QoS::exactly_once));
+        CHECK(damaged(1, QoS::at_least_once));
+        CHECK(damaged(2, QoS::at_most_once));
+    }
+    SUBCASE("only the room has a lower one") {
+        lab.grant(client, {2, 0});
+        CHECK_FALSE(damaged(0, QoS::at_most_once));
+        CHECK(damaged(1, QoS::at_least_once));
+    }
+    SUBCASE("before the SUBACK it is not known") {
+        CHECK_FALSE(damaged(0, QoS::at_least_once));
+        lab.grant(client, {2, 1});
+        CHECK_FALSE(damaged(1, QoS::at_least_once));
+        CHECK(damaged(2, QoS::at_most_once));
     }
 }
 

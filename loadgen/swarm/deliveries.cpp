@@ -84,6 +84,15 @@ void Deliveries::received_again(SwarmClient& client, const Publish& publish, Tim
                     message->sequence, message->sender, who(client)));
 }
 
+std::optional<QoS> Deliveries::granted(const SwarmClient& client,
+                                       const Roster::Contact& contact) const {
+    if (!contact.is_room)
+        return client.filters_answered > 0 ? std::optional(client.granted) : std::nullopt;
+    const auto which = state_.roster.which_room(client.number(), contact.number);
+    if (!which || *which >= client.room_grants.size()) return {};
+    return client.room_grants[*which];
+}
+
 bool Deliveries::belongs(const SwarmClient& client, const Message& message) const {
     const auto contact = state_.roster.contact(message.sender, message.slot);
     if (!contact || contact->number != message.receiver) return false;
@@ -104,12 +113,13 @@ void Deliveries::damaged(const SwarmClient& client, const Publish& publish, Time
                                     who(client), publish.payload.size(), publish.topic));
 }
 
-/// MQTT-3.8.4-8: the lower one of the sent and the granted QoS. MQTT-3.3.1-9: RETAIN is 0 for a
-/// subscription that was there before.
+/// MQTT-3.8.4-8: the lower one of the sent and the granted QoS. A message may come before the
+/// SUBACK. MQTT-3.3.1-9: RETAIN is 0 for a subscription that was there before.
 void Deliveries::check_header(const SwarmClient& client, const Message& message,
                               const Publish& publish, Time now) {
     const auto contact = *state_.roster.contact(message.sender, message.slot);
-    const QoS qos = std::min(contact.qos, client.granted);
+    const auto grant = granted(client, contact);
+    const QoS qos = std::min(contact.qos, grant.value_or(publish.qos));
     if (publish.qos == qos && !publish.retain && state_.is_topic_of(contact, publish.topic)) return;
     state_.at(now).add(Count::messages_damaged);
     state_.give_example(fmt::format(
@@ -143,8 +153,9 @@ void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
     const auto found = flows_.find(Key{receiver.number(), total.sender, total.slot});
     const ReceivedFlow nothing(receiver.attendance.stay_at_begin());
     const ReceivedFlow& flow = found == flows_.end() ? nothing : found->second;
-    const bool kept = state_.group(receiver).kept_session &&
-                      std::min(contact.qos, receiver.granted) > QoS::at_most_once;
+    const bool kept =
+        state_.group(receiver).kept_session &&
+        std::min(contact.qos, granted(receiver, contact).value_or(contact.qos)) > QoS::at_most_once;
     const auto outcome = flow.judge(total, receiver.attendance, kept);
 
     Measurements& sum = state_.at(now);

@@ -2,6 +2,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "loadgen/swarm/swarm_state.h"
@@ -37,6 +38,8 @@ private:
         std::size_t operator()(const Key& key) const;
     };
 
+    /// Nothing while the SUBACK is still to come.
+    std::optional<QoS> granted(const SwarmClient& client, const Roster::Contact& contact) const;
     bool belongs(const SwarmClient& client, const Message& message) const;
     void misdirected(const SwarmClient& client, const Message& message, Time now);
     void damaged(const SwarmClient& client, const Publish& publish, Time now);

@@ -109,6 +109,7 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
     std::ranges::move(watchers_.filters_of(client), std::back_inserter(topics));
     client.lacks_filters = false;
     client.filters_answered = 0;
+    client.room_grants.clear();
     subscribe(client, topics);
     return false;
 }
@@ -148,13 +149,18 @@ bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Ti
 // Servers answer SUBSCRIBEs in their order.
 void Logins::take_grant(SwarmClient& client, Reason reason, Time now) {
     const std::uint32_t at = client.filters_answered++;
-    const bool is_presence = at > state_.roster.rooms_each(client.number());
+    const std::uint32_t rooms = state_.roster.rooms_each(client.number());
+    const bool is_presence = at > rooms;
     Measurements& second = state_.at(now);
     if (is_error(reason))
         second.add(is_presence ? Count::presence_filters_refused : Count::filters_refused);
     else if (is_presence)
         second.add(Count::presence_filters_granted);
-    if (at == 0) client.granted = static_cast<QoS>(reason);
+    const QoS granted = is_error(reason) ? QoS::exactly_once : static_cast<QoS>(reason);
+    if (at == 0)
+        client.granted = granted;
+    else if (!is_presence)
+        client.room_grants.push_back(granted);
 }
 
 bool Logins::came_in(SwarmClient& client, Time now) {

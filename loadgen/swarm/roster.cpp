@@ -127,6 +127,14 @@ std::vector<std::uint32_t> Roster::rooms_of(std::uint32_t number) const {
     return rooms;
 }
 
+std::optional<std::uint32_t> Roster::which_room(std::uint32_t number, std::uint32_t room) const {
+    const auto at = group_index(number);
+    const Group& its = scenario_.groups[at];
+    for (std::uint32_t which = 0; which < std::min(its.rooms_each, its.rooms); ++which)
+        if (room_of(its, at, number, which) == room) return which;
+    return {};
+}
+
 std::vector<std::uint32_t> Roster::watched_by(std::uint32_t number) const {
     const Group& its = group(number);
     std::vector<std::uint32_t> watched;

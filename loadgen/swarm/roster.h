@@ -50,6 +50,8 @@ public:
     std::uint32_t rooms() const { return first_room_.back(); }
     std::uint32_t rooms_each(std::uint32_t number) const;
     std::vector<std::uint32_t> rooms_of(std::uint32_t number) const;
+    /// Which of its rooms this is, as an index of `rooms_of`.
+    std::optional<std::uint32_t> which_room(std::uint32_t number, std::uint32_t room) const;
 
     /// The users that it watches.
     std::vector<std::uint32_t> watched_by(std::uint32_t number) const;

@@ -53,7 +53,7 @@ struct SwarmClient : AgendaEntry {
     MqttClient mqtt;
     const std::uint16_t group;
     State state = State::unborn;
-    QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic
+    QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic, once answered
     std::uint8_t pings_behind = 0;     ///< consecutive pings that were sent while another had no
                                        ///< answer
     std::uint8_t failed_attempts = 0;  ///< since it was online
@@ -77,7 +77,8 @@ struct SwarmClient : AgendaEntry {
 
     Oversleeping oversleeping;
     Attendance attendance;
-    std::vector<Flow> flows;  ///< by slot
+    std::vector<Flow> flows;       ///< by slot
+    std::vector<QoS> room_grants;  ///< like `granted`, of its rooms in the roster's order
 };
 
 // 19,000 clients with four contacts each are 20 MB.

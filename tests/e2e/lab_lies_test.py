@@ -126,6 +126,12 @@ class LiesTest(unittest.TestCase):
             _, record = generate(liar.port, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
         self.assertEqual(broken(record), {"presence_ghosts"}, (record["verdict"], record["examples"]))
 
+    def test_each_subscription_is_judged_by_its_own_qos(self):
+        for lies, expected in ((["lower-grant"], set()), (["lower-grant", "lower-qos=50"], {"damaged"})):
+            with self.subTest(lies=lies), Liar(*lies) as liar:
+                _, record = generate(liar.port, "room", qos="1", silent="0%")
+                self.assertEqual(broken(record), expected, (record["verdict"], record["examples"]))
+
     def test_a_server_that_stands_still_is_found(self):
         with Liar() as liar:
             generator = subprocess.Popen(command(liar.port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -12,6 +12,7 @@ Lies:
     damage=N        every Nth message is changed on its way
     topic=N         every Nth delivery has another topic
     lower-qos=N     every Nth delivery has QoS 0
+    lower-grant     the first filter of each client is granted QoS 0, which is no lie
     retain=N        every Nth delivery has RETAIN set
     close=N         every Nth client is closed 2 s after its login, although it talks
     no-pong=N       every Nth ping has no answer
@@ -275,6 +276,8 @@ class Client(asyncio.Protocol):
             if topic.startswith(b"presence/") and self.lies.tells("refuse"):
                 reasons += b"\x80"
                 continue
+            if self.lies.has("lower-grant") and not self.filters:
+                qos = 0
             self.filters[topic] = qos
             self.server.by_topic.setdefault(topic, set()).add(self)
             topics.append(topic)
