@@ -361,6 +361,24 @@ TEST_CASE("what does not occur in a scenario is skipped, and says why") {
     CHECK(overall(run.checks()) == Outcome::passed);
 }
 
+TEST_CASE("a fault that was counted is found, whatever the scenario sends") {
+    const auto fails = [](const char* name, Count fault) {
+        JudgedRun run;
+        run.scenario.groups[0].messages = 0;
+        run.record.totals = {};
+        run.record.totals.add(Count::entered, 100);
+        run.record.totals.add(fault);
+        return run.outcome(name) == Outcome::failed;
+    };
+    CHECK(fails("lost", Count::messages_lost));
+    CHECK(fails("repeated", Count::messages_repeated));
+    CHECK(fails("repeated_qos2", Count::messages_repeated_qos2));
+    CHECK(fails("reordered", Count::messages_reordered));
+    CHECK(fails("misdirected", Count::messages_misdirected));
+    CHECK(fails("damaged", Count::messages_damaged));
+    CHECK(fails("acknowledged", Count::publishes_refused));
+}
+
 TEST_CASE("the verdict says in a sentence what matters most") {
     const auto verdict = [](JudgedRun run) {
         run.record.checks = run.checks();
