@@ -129,6 +129,33 @@ TEST_CASE_FIXTURE(JudgedRun, "hostile clients are not blamed for a storm") {
     }
 }
 
+TEST_CASE_FIXTURE(JudgedRun,
+                  "long stretches are judged as a storm's, or as quiet, only as a whole") {
+    const auto join_seconds = [this](std::uint32_t begin, std::uint32_t end) {
+        Stretch joined = record.series[begin];
+        for (auto second = begin + 1; second < end; ++second) join(joined, record.series[second]);
+        return joined;
+    };
+    SUBCASE("one that begins in the quiet time hides no storm") {
+        storm_from(20, 32);
+        slow_down(20, 32, 3ms);
+        record.series = {join_seconds(0, 8), join_seconds(8, 16), join_seconds(16, 24),
+                         join_seconds(24, 32), join_seconds(32, 50)};
+        CHECK(outcome("storm_latency") == Outcome::failed);
+    }
+    SUBCASE("one that ends after the storm makes it no worse") {
+        slow_down(24, 28, 30ms);
+        record.series = {join_seconds(0, 8),   join_seconds(8, 16),  join_seconds(16, 20),
+                         join_seconds(20, 22), join_seconds(22, 28), join_seconds(28, 50)};
+        CHECK(outcome("storm_latency") == Outcome::passed);
+    }
+    SUBCASE("if no stretch is all storm, nothing can be said") {
+        record.series = {join_seconds(0, 8), join_seconds(8, 16), join_seconds(16, 32),
+                         join_seconds(32, 50)};
+        CHECK(outcome("storm_latency") == Outcome::skipped);
+    }
+}
+
 TEST_CASE_FIXTURE(JudgedRun, "a long stretch that reaches into hostile time is no quiet one") {
     slow_down(26, 48, 30s);
     storm_from(4, 5);

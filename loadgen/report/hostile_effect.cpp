@@ -22,16 +22,6 @@ Parts parts_of(const RunRecord& record, double come) {
             {std::floor(come) + 1, std::floor(part.to)}};
 }
 
-// Those of a long run are several seconds long: one that begins in the quiet time may end with
-// hostile clients.
-std::vector<Stretch> whole_stretches(const RunRecord& record, const Part& part) {
-    std::vector<Stretch> stretches;
-    std::ranges::copy_if(record.series, std::back_inserter(stretches), [&](const Stretch& stretch) {
-        return stretch.second >= part.from && stretch.second + stretch.length <= part.to;
-    });
-    return stretches;
-}
-
 std::vector<Stretch> without_storms(const RunRecord& record, std::vector<Stretch> stretches) {
     for (const auto& [group, storm] : record.storms())
         std::erase_if(stretches, [&part = storm](const Stretch& stretch) {
@@ -41,7 +31,7 @@ std::vector<Stretch> without_storms(const RunRecord& record, std::vector<Stretch
 }
 
 std::string why_nothing_in(const RunRecord& record, const Part& part, std::string_view name) {
-    const auto stretches = whole_stretches(record, part);
+    const auto stretches = whole_stretches(record.series, part.from, part.to);
     if (stretches.empty()) return fmt::format("{} is shorter than a stretch of this run", name);
     if (without_storms(record, stretches).empty()) return fmt::format("{} is all storm", name);
     return {};
@@ -52,7 +42,8 @@ std::optional<double> sum(std::optional<double> one, std::optional<double> other
 }
 
 HostileEffect::Side side_of(const RunRecord& record, const Part& part) {
-    const auto stretches = without_storms(record, whole_stretches(record, part));
+    const auto stretches =
+        without_storms(record, whole_stretches(record.series, part.from, part.to));
     HostileEffect::Side side;
     side.measured = between(stretches, part.from, part.to);
     for (const Stretch& stretch : stretches) side.length += stretch.length;

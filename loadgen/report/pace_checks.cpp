@@ -60,12 +60,17 @@ CheckResult check_back(const Evidence& seen) {
             detail};
 }
 
+/// Only stretches that are all of this part count: in a long run, others are of both.
+Measurements all_within(const RunRecord& record, double from, double to) {
+    return between(whole_stretches(record.series, from, to), from, to);
+}
+
 /// By the second in which a message was planned: the second of the storm's beginning is the
 /// storm's.
 CheckResult judge_storm(const Evidence& seen, const RunRecord::Storm& storm, Duration quiet,
                         const std::string& promise) {
     const auto during =
-        between(seen.record.series, std::floor(storm.part.from), std::ceil(storm.part.to));
+        all_within(seen.record, std::floor(storm.part.from), std::ceil(storm.part.to));
     if (during[Timing::message].empty() || quiet == Duration::zero())
         return skipped("storm_latency", promise, "no messages to compare");
 
@@ -99,8 +104,8 @@ CheckResult check_storm_latency(const Evidence& seen) {
     const auto storms = seen.record.storms();
     if (storms.empty()) return skipped("storm_latency", promise, "there was no storm");
 
-    const auto before = between(seen.record.series, seen.record.measured().from,
-                                std::floor(storms.front().part.from));
+    const auto before =
+        all_within(seen.record, seen.record.measured().from, std::floor(storms.front().part.from));
     const Duration quiet = before[Timing::message].percentile(0.99);
     std::vector<CheckResult> judged;
     judged.reserve(storms.size());

@@ -1,6 +1,7 @@
 #include "loadgen/report/series.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace pulsegate::load {
 
@@ -107,6 +108,14 @@ const Measurements& Series::at(std::uint32_t second) const {
     static const Measurements nothing;
     const auto found = open_.find(second);
     return found == open_.end() ? nothing : found->second;
+}
+
+std::vector<Stretch> whole_stretches(const std::vector<Stretch>& series, double from, double to) {
+    std::vector<Stretch> stretches;
+    std::ranges::copy_if(series, std::back_inserter(stretches), [&](const Stretch& stretch) {
+        return stretch.second >= from && stretch.second + stretch.length <= to;
+    });
+    return stretches;
 }
 
 Measurements between(const std::vector<Stretch>& series, double from, double to) {

@@ -65,6 +65,10 @@ private:
 /// Adds the measurements of another stretch to `into`.
 void join(Stretch& into, const Stretch& later);
 
+/// The stretches that lie within [from, to] as a whole. Those of a long run are several seconds
+/// long: one that begins in a part of the run may end beyond it.
+std::vector<Stretch> whole_stretches(const std::vector<Stretch>& series, double from, double to);
+
 /// The sum of the stretches that begin in [from, to).
 Measurements between(const std::vector<Stretch>& series, double from, double to);
 
