@@ -62,6 +62,7 @@ TEST_CASE_FIXTURE(JudgedRun, "servers that pass on no message are told to be no 
 
 TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::false_offline).only_fails("false_offline"));
+    CHECK(with(Count::violations).only_fails("protocol"));
     CHECK(with(Count::filters_refused).only_fails("subscribed"));
     CHECK(with(Count::presence_unseen).only_fails("presence_unseen"));
     CHECK(with(Count::presence_http_false_offline).only_fails("presence_http_false_offline"));

@@ -36,6 +36,17 @@ TEST_CASE("what the protocol does not allow ends the connection with a clear cau
           "closed: the server sent a packet that is not for clients");
 }
 
+TEST_CASE("no packet comes before the CONNACK") {
+    for (const char* packet : {"30 r s'a' 'x'", "d0 r", "90 r k1 00", "40 r k1"}) {
+        CAPTURE(packet);
+        Talk talk;
+        talk.connect();
+        talk.send(packet, {"closed: a packet before the CONNACK"});
+        CHECK(talk.diary.by == Ending::By::violation);
+        CHECK(talk.diary.stage == Stage::logging_in);
+    }
+}
+
 TEST_CASE("a session that was not to be kept can't be present") {
     Talk talk;
     talk.connect();

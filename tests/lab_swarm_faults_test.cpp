@@ -155,4 +155,69 @@ TEST_CASE("each subscription has a QoS of its own, by which its messages are jud
     }
 }
 
+TEST_CASE("what the protocol forbids is counted, whatever the client is doing") {
+    Scenario scenario;
+    add_group(scenario, 1);
+    LabSwarm lab(scenario);
+    LabSwarmClient& client = lab.accept();
+    SUBCASE("a message before the CONNACK") { lab.send(client, "30 r s'a' 'x'"); }
+    SUBCASE("a session, although none was to be kept") { lab.send(client, "20 r 01 00"); }
+    SUBCASE("bytes that are no packet") { lab.send(client, "20 r 02 00"); }
+    SUBCASE("a SUBACK of nothing") {
+        lab.let_in(client);
+        lab.send(client, "90 r k99 00");
+    }
+    SUBCASE("a second CONNACK") {
+        lab.let_in(client);
+        lab.grant(client);
+        lab.send(client, "20 r 00 00");
+        CHECK(lab.count(Count::connected) == 1);
+    }
+    SUBCASE("a PINGRESP that nobody has asked for") {
+        lab.let_in(client);
+        lab.grant(client);
+        lab.send(client, "d0 r");
+        CHECK(lab.count(Count::connected) == 1);
+    }
+    CHECK(lab.count(Count::violations) == 1);
+    CHECK(lab.count(Count::false_offline) == 0);
+}
+
+TEST_CASE("a login that is refused or lost is no violation of the protocol") {
+    Scenario scenario;
+    add_group(scenario, 1);
+    LabSwarm lab(scenario);
+    LabSwarmClient& client = lab.accept();
+    SUBCASE("refused") { lab.send(client, "20 r 00 05"); }
+    SUBCASE("refused as busy") { lab.send(client, "20 r 00 03"); }
+    SUBCASE("closed") {
+        client.connection.close();
+        lab.settle();
+    }
+    SUBCASE("reset") {
+        client.connection.reset();
+        lab.settle();
+    }
+    lab.until(
+        [&] { return lab.count(Count::connect_failed) + lab.count(Count::refused_busy) == 1; });
+    CHECK(lab.count(Count::violations) == 0);
+}
+
+TEST_CASE("no session is present at the first login of a run") {
+    Scenario scenario;
+    add_group(scenario, 1).kept_session = true;
+    LabSwarm lab(scenario);
+    LabSwarmClient& client = lab.accept();
+    SUBCASE("but one that was made up") {
+        lab.let_in(client, "20 r 01 00");
+        CHECK(lab.count(Count::violations) == 1);
+    }
+    SUBCASE("but that of an attempt of which the answer was lost") {
+        client.connection.reset();
+        lab.until([&] { return lab.count(Count::connect_failed) == 1; });
+        lab.let_in(lab.accept(), "20 r 01 00");
+        CHECK(lab.count(Count::violations) == 0);
+    }
+}
+
 }  // namespace pulsegate

@@ -50,7 +50,13 @@ bool MqttClient::read_packet(Bytes& rest, Time now) {
     }
     rest = rest.subspan(frame.size);
     ++host_.traffic.packets_received;
-    std::visit([&](const auto& packet) { on(packet, now); }, std::get<Packet>(decoded));
+    const auto& packet = std::get<Packet>(decoded);
+    // MQTT 3.1.1, 3.2.0-1.
+    if (stage_ == Stage::logging_in && !std::holds_alternative<Connack>(packet)) {
+        unexpected("a packet before the CONNACK", now);
+        return false;
+    }
+    std::visit([&](const auto& its) { on(its, now); }, packet);
     return true;
 }
 

@@ -65,6 +65,7 @@ public:
         cpu();
         latency();
         false_offline();
+        protocol();
         losses();
         unsent();
         std::ranges::stable_sort(missed_, {}, &Miss::second);
@@ -113,6 +114,15 @@ private:
             {first_second(record_,
                           [](const Measurements& now) { return now[Count::false_offline] > 0; }),
              "false offline", fmt::format("{} clients", show_count(count))});
+    }
+
+    void protocol() {
+        const auto count = record_.totals[Count::violations];
+        if (count == 0) return;
+        missed_.push_back(
+            {first_second(record_,
+                          [](const Measurements& now) { return now[Count::violations] > 0; }),
+             "the protocol", fmt::format("{} violations", show_count(count))});
     }
 
     void losses() {

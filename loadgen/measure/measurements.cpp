@@ -24,6 +24,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"filters_refused", "", "filters of subscriptions that were refused, except presence filters"},
     {"presence_filters_granted", "", "presence filters that were granted"},
     {"presence_filters_refused", "", "presence filters that were refused"},
+    {"violations", "", "violations of the protocol by the server"},
     {"kept_out", "", "clients that the server did not let in again"},
     {"packets_sent", "", "MQTT packets sent"},
     {"packets_received", "", "MQTT packets received"},

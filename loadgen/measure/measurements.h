@@ -23,6 +23,7 @@ enum class Count : std::uint8_t {
     filters_refused,           ///< of a SUBSCRIBE, except presence filters
     presence_filters_granted,  ///< filters for the presence of a user
     presence_filters_refused,
+    violations,  ///< of the protocol, by the server
     kept_out,  ///< clients that had been connected, and were refused or lost repeatedly at the end
     // All packets.
     packets_sent,

@@ -39,6 +39,13 @@ CheckResult check_subscribed(const Evidence& seen) {
     return check;
 }
 
+CheckResult check_protocol(const Evidence& seen) {
+    const auto violations = seen[Count::violations];
+    return none_of(
+        "protocol", "the server sent nothing that the protocol forbids", violations,
+        fmt::format("{} violation{}", show_count(violations), violations == 1 ? "" : "s"));
+}
+
 CheckResult check_false_offline(const Evidence& seen) {
     const auto closed = seen[Count::false_offline];
     return none_of("false_offline", "no client that kept talking was closed", closed,
@@ -127,9 +134,9 @@ CheckResult check_pings_unanswered(const Evidence& seen) {
 }  // namespace
 
 std::vector<CheckResult> connection_checks(const Evidence& seen) {
-    std::vector<CheckResult> checks{check_connected(seen), check_subscribed(seen),
-                                    check_false_offline(seen), check_returned(seen),
-                                    check_sessions(seen)};
+    std::vector<CheckResult> checks{check_connected(seen),  check_protocol(seen),
+                                    check_subscribed(seen), check_false_offline(seen),
+                                    check_returned(seen),   check_sessions(seen)};
     for (auto& check : expiry_checks(seen)) checks.push_back(std::move(check));
     checks.push_back(check_pings_late(seen));
     checks.push_back(check_pings_unanswered(seen));

@@ -176,6 +176,7 @@ struct Trouble {
 constexpr std::array troubles{
     Trouble{Count::false_offline, "false offline"},
     Trouble{Count::connect_failed, "failed to connect"},
+    Trouble{Count::violations, "violations of the protocol"},
     Trouble{Count::session_lost, "sessions lost"},
     Trouble{Count::closed_early, "closed early"},
     Trouble{Count::closed_late, "closed late"},

@@ -98,6 +98,10 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
         second.add(Count::resumed);
         return came_in(client, now);  // its subscriptions are part of the session
     }
+    // Client identifiers are new in each run. But the server may know them from an attempt of which
+    // the answer was lost.
+    if (session_present && client.mqtt.connections() == 1)
+        state_.count_violation(client, "a session is present before the first login", now);
     if (had_session) {
         second.add(Count::session_lost);
         state_.give_example(fmt::format("{} came back, and its session was lost", who(client)));

@@ -318,6 +318,9 @@ void Swarm::Parts::ping_answered(MqttClient& mqtt, Time sent, Time now) {
 
 void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
     SwarmClient& client = state.client(mqtt);
+    const bool is_violation = ending.by == EndedBy::violation;
+    if (is_violation && client.state != State::hostile)
+        state.count_violation(client, ending.cause, now);
     switch (client.state) {
         case State::hostile: return hostiles.closed(client, now);
         case State::joining:
@@ -341,6 +344,7 @@ bool Swarm::Parts::token_expired(const SwarmClient& client, const Ending& ending
 }
 
 Attendance::Cause Swarm::Parts::blame(const SwarmClient& client, const Ending& ending, Time now) {
+    if (ending.by == EndedBy::violation) return Attendance::Cause::closed;
     if (token_expired(client, ending, now)) {
         state.at(now).add(Count::token_expired);
         return Attendance::Cause::planned;

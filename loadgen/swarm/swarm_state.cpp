@@ -92,6 +92,11 @@ void SwarmState::give_example(std::string text) {
     examples.push_back(std::move(text));
 }
 
+void SwarmState::count_violation(const SwarmClient& client, std::string_view what, Time now) {
+    at(now).add(Count::violations);
+    give_example(fmt::format("the server broke the protocol towards {}: {}", who(client), what));
+}
+
 void SwarmState::mark(Time at, std::string text) {
     marks.emplace_back(since_start(at), std::move(text));
 }

@@ -51,6 +51,8 @@ public:
     // Measurements.
     Measurements& at(Time time) { return samples.at(time); }
     void give_example(std::string text);
+    /// The server sent something that the protocol does not allow.
+    void count_violation(const SwarmClient& client, std::string_view what, Time now);
     void mark(Time at, std::string text);
 
     // Names and times.

@@ -38,7 +38,7 @@ def broken(record):
 
 def facts_against(record):
     counts = record["totals"]["counts"]
-    names = {"false_offline": "false_offline", "expiry_early": "closed_early", "expiry_late": "closed_late",
+    names = {"protocol": "violations", "false_offline": "false_offline", "expiry_early": "closed_early", "expiry_late": "closed_late",
              "expiry_never": "never_closed", "lost": "messages_lost", "crossed": "messages_lost_crossing",
              "repeated": "messages_repeated",
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",

@@ -48,6 +48,8 @@ class LiesTest(unittest.TestCase):
         "close=50": ({"silent": "0%"}, {"false_offline"}),
         "late-pings=1500": ({}, {"pings_late"}),
         "no-pong=50": ({"silent": "0%", "duration": "8s"}, {"pings_unanswered"}),
+        "early-pong=50": ({}, {"protocol"}),
+        "wrong-suback=50": ({}, {"protocol"}),
         "never-close": ({}, {"expiry_never"}),
         "close-early=2": ({"keepalive": "4s", "silent": "10%"}, {"expiry_early"}),
         "delay=30": ({}, {"delay"}),

@@ -17,6 +17,8 @@ Lies:
     close=N         every Nth client is closed 2 s after its login, although it talks
     no-pong=N       every Nth ping has no answer
     late-pings=MS   pings are answered that much later
+    early-pong=N    every Nth CONNACK comes behind a PINGRESP
+    wrong-suback=N  every Nth SUBACK has the packet identifier of no SUBSCRIBE
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
@@ -254,6 +256,8 @@ class Client(asyncio.Protocol):
         self.name = body[12:12 + size].decode()
         self.server.clients.add(self)
         self.server.comes(self.name, self)
+        if self.lies.tells("early-pong"):
+            self.send(PINGRESP << 4)
         self.send(CONNACK << 4, b"\0\0")
         self.look_after()
         if self.lies.tells("close"):
@@ -282,7 +286,8 @@ class Client(asyncio.Protocol):
             self.server.by_topic.setdefault(topic, set()).add(self)
             topics.append(topic)
             reasons += bytes([qos])
-        self.send(SUBACK << 4, body[:2] + reasons)
+        packet_id = b"\xff\xff" if self.lies.tells("wrong-suback") else body[:2]
+        self.send(SUBACK << 4, packet_id + reasons)
         for topic in topics:
             if topic.startswith(b"presence/"):
                 self.server.tell(self, topic, retained=1)

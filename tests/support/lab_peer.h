@@ -102,6 +102,12 @@ public:
             load::Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     }
 
+    /// Has somebody connected who is not accepted yet?
+    bool is_awaited() const {
+        pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+        return ::poll(&waiting, 1, 0) == 1;
+    }
+
     const load::SocketAddress& address() const { return address_; }
     std::uint16_t port() const { return port_; }
     void stop_listening() { socket_.reset(); }

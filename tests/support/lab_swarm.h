@@ -58,7 +58,7 @@ public:
 
     /// The next client, of which the CONNECT has come.
     LabSwarmClient& accept() {
-        settle();
+        until([this] { return peer_.is_awaited(); });
         LabSwarmClient& client = clients_.emplace_back(LabSwarmClient{peer_.accept()});
         const std::string connect = packet_of(client);
         client.id = text_at(connect, 12);
