@@ -220,4 +220,18 @@ TEST_CASE("no session is present at the first login of a run") {
     }
 }
 
+TEST_CASE("who breaks the protocol towards a silent client is not judged by when it was closed") {
+    Scenario scenario;
+    add_group(scenario, 1).silent = 1;
+    LabSwarm lab(scenario);
+    LabSwarmClient& client = lab.log_in();
+    lab.swarm().go(load::Clock::now());
+    CHECK(hex(lab.packet_of(client)) == "c0 00");
+    lab.until([&] { return lab.count(Count::silent) == 1; });
+    lab.send(client, "d0 r | e0 r");
+    CHECK(lab.count(Count::violations) == 1);
+    CHECK(lab.count(Count::closed_unclear) == 1);
+    CHECK(lab.count(Count::closed_early) == 0);
+}
+
 }  // namespace pulsegate

@@ -62,7 +62,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"closed_early", "", "silent clients closed too early"},
     {"closed_late", "", "silent clients closed too late"},
     {"never_closed", "", "silent clients never closed"},
-    {"closed_unclear", "", "silent clients closed while the generator stalled, or without a limit"},
+    {"closed_unclear", "", "silent clients whose close can't be judged"},
     {"presence_changes", "", "presence changes seen by watchers"},
     {"presence_false_offline", "", "live clients shown as offline"},
     {"presence_ghosts", "", "dead clients shown as online"},

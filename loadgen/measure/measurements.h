@@ -64,7 +64,8 @@ enum class Count : std::uint8_t {
     closed_early,
     closed_late,
     never_closed,
-    closed_unclear,  ///< closed during a stall of the generator, or without a limit
+    closed_unclear,  ///< closed during a stall of the generator, without a limit, or by the
+                     ///< generator after a violation of the protocol
     // What watchers were told about others.
     presence_changes,
     presence_false_offline,  ///< shown offline although it was alive

@@ -46,14 +46,16 @@ void Silences::fall_silent(SwarmClient& client, Time now) {
     if (deadline != Time::max()) last_judgement_ = std::max(last_judgement_, deadline);
 }
 
-void Silences::closed(SwarmClient& client, Time now) {
+void Silences::closed(SwarmClient& client, const Ending& ending, Time now) {
     state_.enter(client, SwarmClient::State::gone);
     const Duration limit = state_.limit_of(client);
     const SilenceAtClose silence = state_.silence_of(client, now);
-    const Expiry expiry =
-        client.oversleeping.explains_close(state_.loop.seen_until(), state_.closes.tick)
-            ? Expiry::unclear
-            : state_.closes.judge(silence, limit);
+    // After a violation, nobody knows when the server would have closed the connection.
+    const bool by_client = ending.by == EndedBy::violation || ending.by == EndedBy::local;
+    const Expiry expiry = by_client || client.oversleeping.explains_close(state_.loop.seen_until(),
+                                                                          state_.closes.tick)
+                              ? Expiry::unclear
+                              : state_.closes.judge(silence, limit);
     Measurements& second = state_.at(now);
     if (expiry != Expiry::unclear) second.add(Timing::expiry, silence.since_before_send);
     switch (expiry) {

@@ -19,7 +19,7 @@ public:
     /// A client that will fall silent is online: plans the time.
     void plan(SwarmClient& client, Time now);
     void fall_silent(SwarmClient& client, Time now);
-    void closed(SwarmClient& client, Time now);
+    void closed(SwarmClient& client, const Ending& ending, Time now);
 
     bool settled(Time now) const;
     /// At the end, counts connections that are still open.

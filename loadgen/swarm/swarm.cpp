@@ -329,7 +329,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
             if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
         case State::silent:
-            if (!token_expired(client, ending, now)) return silences.closed(client, now);
+            if (!token_expired(client, ending, now)) return silences.closed(client, ending, now);
             state.at(now).add(Count::token_expired);
             return state.enter(client, State::gone);
         case State::online: return lost_talker(client, ending, now);
