@@ -234,4 +234,49 @@ TEST_CASE("who breaks the protocol towards a silent client is not judged by when
     CHECK(lab.count(Count::closed_early) == 0);
 }
 
+TEST_CASE("a ping that was overdue is missed, however its client leaves") {
+    Scenario scenario;
+    scenario.ping_within = std::chrono::nanoseconds(1);
+    Group& group = add_group(scenario, 1);
+    group.keepalive = std::chrono::seconds(1);  // within which it pings for the first time
+    const auto at_once = std::chrono::milliseconds(1);
+    bool stays_silent = false;
+    SUBCASE("to nap") {
+        group.online = {at_once, at_once};
+        group.away = {std::chrono::hours(1), std::chrono::hours(1)};
+        SUBCASE("with DISCONNECT") { group.leave = load::Leave::disconnect; }
+        SUBCASE("with a reset") { group.leave = load::Leave::reset; }
+        SUBCASE("without a word") { group.leave = load::Leave::vanish; }
+    }
+    SUBCASE("for another network") { group.network_changes = 1000; }
+    SUBCASE("in a storm") { group.storm = true; }
+    SUBCASE("by silence, after which it is closed") { group.silent = 1; }
+    SUBCASE("by silence, and it is never closed") {
+        group.silent = 1;
+        stays_silent = true;
+    }
+    for (const bool is_answered : {true, false}) {
+        CAPTURE(is_answered);
+        LabSwarm lab(scenario);
+        LabSwarmClient& client = lab.log_in();
+        REQUIRE(hex(lab.packet_of(client)) == "c0 00");
+        if (is_answered || group.silent > 0) lab.send(client, "d0 r");
+        lab.settle();
+        lab.swarm().go(load::Clock::now());
+        lab.until([&] {
+            return lab.count(Count::naps) + lab.count(Count::network_changes) +
+                       lab.count(Count::vanished) + lab.count(Count::silent) >
+                   0;
+        });
+        if (group.silent > 0) {
+            if (is_answered) lab.send(client, "d0 r");
+            lab.settle();
+            if (!stays_silent) client.connection.close();
+        }
+        lab.settle();
+        lab.swarm().judge(load::Clock::now());
+        CHECK(lab.count(Count::pings_unanswered) == (is_answered ? 0 : 1));
+    }
+}
+
 }  // namespace pulsegate

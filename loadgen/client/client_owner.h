@@ -31,6 +31,7 @@ struct Ending {
     Stage stage;             ///< what the client was doing
     Reason reason;           ///< of the CONNACK or DISCONNECT; success: none
     std::string_view cause;  ///< in words
+    Time unanswered_ping{};  ///< when the oldest ping without an answer was sent; zero: none
 };
 
 /// Gets the events of clients, from the event loop. `now` was read after the bytes arrived.

@@ -221,10 +221,10 @@ void MqttClient::stream_ended(EndedBy by, std::string_view cause, Time now) {
 }
 
 void MqttClient::lose(EndedBy by, Reason reason, std::string_view cause, Time now) {
-    const Stage stage = stage_;
+    const Ending ending{by, stage_, reason, cause, oldest_ping_};
     stream_.close();
     leave_connection();
-    host_.owner.closed(*this, {by, stage, reason, cause}, now);
+    host_.owner.closed(*this, ending, now);
 }
 
 // -- the session --

@@ -4,9 +4,11 @@
 
 namespace pulsegate::load {
 
-Departures::Departures(SwarmState& state, Logins& logins, Chat& chat, Watchers& watchers)
+Departures::Departures(SwarmState& state, Logins& logins, Pings& pings, Chat& chat,
+                       Watchers& watchers)
     : state_(state),
       logins_(logins),
+      pings_(pings),
       chat_(chat),
       watchers_(watchers),
       travellers_(state.scenario().groups.size()) {
@@ -40,6 +42,7 @@ void Departures::nap(SwarmClient& client, Time now) {
     client.leave_at = Time::max();
     if (state_.phase != SwarmState::Phase::measuring) return;
     state_.at(now).add(Count::naps);
+    pings_.give_up(client, now);
     client.attendance.goes(Attendance::Cause::planned);
     switch (state_.group(client).leave) {
         case Leave::disconnect:
@@ -85,6 +88,7 @@ void Departures::turn(Time now) {
 // offline.
 void Departures::change_network(SwarmClient& client, Time now) {
     state_.at(now).add(Count::network_changes);
+    pings_.give_up(client, now);
     state_.note_sends(client);
     client.attendance.goes(Attendance::Cause::planned);
     chat_.connection_broke(client);

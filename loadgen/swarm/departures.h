@@ -4,6 +4,7 @@
 
 #include "loadgen/swarm/chat.h"
 #include "loadgen/swarm/logins.h"
+#include "loadgen/swarm/pings.h"
 #include "loadgen/swarm/planned_rate.h"
 #include "loadgen/swarm/swarm_state.h"
 #include "loadgen/swarm/watchers.h"
@@ -14,7 +15,7 @@ namespace pulsegate::load {
 /// replaces a half-open one.
 class Departures {
 public:
-    Departures(SwarmState& state, Logins& logins, Chat& chat, Watchers& watchers);
+    Departures(SwarmState& state, Logins& logins, Pings& pings, Chat& chat, Watchers& watchers);
 
     void go(Time at);
     void turn(Time now);
@@ -33,6 +34,7 @@ private:
 
     SwarmState& state_;
     Logins& logins_;
+    Pings& pings_;
     Chat& chat_;
     Watchers& watchers_;
     std::vector<Travellers> travellers_;  ///< by group

@@ -53,8 +53,7 @@ void Pings::answered(SwarmClient& client, Time sent, Time now) {
         fmt::format("{} was answered a ping after {}", who(client), show(now - sent)));
 }
 
-void Pings::give_up(const SwarmClient& client, Time now) {
-    const Time oldest = client.mqtt.oldest_ping();
+void Pings::give_up(const SwarmClient& client, Time oldest, Time now) {
     if (oldest != Time() && waited_too_long(oldest)) missing(client, oldest, now);
 }
 

@@ -16,8 +16,13 @@ public:
     void ping(SwarmClient& client, Time now);
     void answered(SwarmClient& client, Time sent, Time now);
 
-    /// The connection or the run has ended: counts a ping that has waited too long for its answer.
-    void give_up(const SwarmClient& client, Time now);
+    /// The client reads no more, or the run has ended: counts a ping that has waited too long for
+    /// its answer.
+    void give_up(const SwarmClient& client, Time now) {
+        give_up(client, client.mqtt.oldest_ping(), now);
+    }
+    /// The same for a connection that was closed with this oldest ping.
+    void give_up(const SwarmClient& client, Time oldest, Time now);
 
 private:
     void look_behind(SwarmClient& client, Time now);

@@ -14,9 +14,9 @@ constexpr Duration turn_length = 1ms;
 
 }  // namespace
 
-ReconnectStorm::ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers,
+ReconnectStorm::ReconnectStorm(SwarmState& state, Logins& logins, Pings& pings, Watchers& watchers,
                                std::uint16_t group)
-    : state_(state), logins_(logins), watchers_(watchers), group_(group) {
+    : state_(state), logins_(logins), pings_(pings), watchers_(watchers), group_(group) {
     for (SwarmClient& client : state.clients)
         if (client.group == group) clients_.push_back(&client);
 }
@@ -68,6 +68,7 @@ void ReconnectStorm::vanish_some() {
     const bool all = some([this](SwarmClient& client, Time now) {
         client.in_storm = true;
         if (!client.online()) return;  // lost in the meantime
+        pings_.give_up(client, now);
         // The server may take its time for so many at once.
         watchers_.lost(client, now);
         client.attendance.goes(Attendance::Cause::planned);
@@ -111,11 +112,12 @@ void ReconnectStorm::mark(Time now, std::string text) {
 
 // -- all of them --
 
-ReconnectStorms::ReconnectStorms(SwarmState& state, Logins& logins, Watchers& watchers) {
+ReconnectStorms::ReconnectStorms(SwarmState& state, Logins& logins, Pings& pings,
+                                 Watchers& watchers) {
     const auto& groups = state.scenario().groups;
     for (std::size_t at = 0; at < groups.size(); ++at)
         if (groups[at].storm)
-            storms_.emplace_back(state, logins, watchers, static_cast<std::uint16_t>(at));
+            storms_.emplace_back(state, logins, pings, watchers, static_cast<std::uint16_t>(at));
 }
 
 void ReconnectStorms::go(Time at) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loadgen/swarm/logins.h"
+#include "loadgen/swarm/pings.h"
 #include "loadgen/swarm/swarm_state.h"
 #include "loadgen/swarm/watchers.h"
 
@@ -18,7 +19,8 @@ namespace pulsegate::load {
 class ReconnectStorm {
 public:
     /// The storm of the group with this number.
-    ReconnectStorm(SwarmState& state, Logins& logins, Watchers& watchers, std::uint16_t group);
+    ReconnectStorm(SwarmState& state, Logins& logins, Pings& pings, Watchers& watchers,
+                   std::uint16_t group);
 
     void go(Time at);
     void turn(Time now);
@@ -41,6 +43,7 @@ private:
 
     SwarmState& state_;
     Logins& logins_;
+    Pings& pings_;
     Watchers& watchers_;
     const std::uint16_t group_;
     Stage stage_ = Stage::none;
@@ -53,7 +56,7 @@ private:
 /// The storms of all groups, each at its own time.
 class ReconnectStorms {
 public:
-    ReconnectStorms(SwarmState& state, Logins& logins, Watchers& watchers);
+    ReconnectStorms(SwarmState& state, Logins& logins, Pings& pings, Watchers& watchers);
 
     void go(Time at);
     void turn(Time now);

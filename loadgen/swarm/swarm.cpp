@@ -66,9 +66,9 @@ public:
     Pings pings{state};
     Chat chat{state};
     Deliveries deliveries{state};
-    Departures departures{state, logins, chat, watchers};
+    Departures departures{state, logins, pings, chat, watchers};
     Silences silences{state, pings, watchers};
-    ReconnectStorms storms{state, logins, watchers};
+    ReconnectStorms storms{state, logins, pings, watchers};
     Hostiles hostiles{state};
     EventsFile events{state, watchers};
     PresencePoll poll{state, profiles};
@@ -179,7 +179,7 @@ void Swarm::Parts::judge(Time now) {
                         "were too many",
                         show_count(many)));
     for (const SwarmClient& client : state.clients)
-        if (client.online()) pings.give_up(client, now);
+        if (client.online() || client.state == State::silent) pings.give_up(client, now);
 }
 
 void Swarm::Parts::close_all() {
@@ -329,6 +329,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
             if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
         case State::silent:
+            pings.give_up(client, ending.unanswered_ping, now);
             if (!token_expired(client, ending, now)) return silences.closed(client, ending, now);
             state.at(now).add(Count::token_expired);
             return state.enter(client, State::gone);
