@@ -152,7 +152,8 @@ TEST_CASE("at QoS 2, what comes again before its PUBREL is answered and told as 
     Talk talk;
     talk.log_in();
     talk.send("34 r s'a' k6 'two' | 3c r s'a' k6 'two'", {"received a=two", "again two"});
-    talk.expect("50 r k6 | 50 r k6");
+    talk.send("3c r s'a' k6 'three'", {"another three"});
+    talk.expect("50 r k6 | 50 r k6 | 50 r k6");
     // Once released, the identifier stands for another message, and only its payload can tell
     // whether the server has repeated one.
     talk.send("62 r k6 | 3c r s'a' k6 'two'", {"received a=two"});

@@ -279,4 +279,44 @@ TEST_CASE("a ping that was overdue is missed, however its client leaves") {
     }
 }
 
+TEST_CASE("under an identifier that is not released comes the same message, or none") {
+    LabSwarm lab(room_of_one());
+    LabSwarmClient& client = lab.log_in();
+    std::string message = room_message(0, QoS::exactly_once);
+    const auto send = [&](const std::string& bytes) {
+        client.connection.write(bytes);
+        lab.settle();
+    };
+    send(message);
+    const auto set_flag = [&](int flag) {
+        message.front() = static_cast<char>(message.front() | flag);
+    };
+    set_flag(8);  // DUP
+    SUBCASE("the same one") {
+        send(message);
+        CHECK(lab.count(Count::messages_damaged) == 0);
+        CHECK(lab.count(Count::messages_repeated_qos2) == 0);
+    }
+    SUBCASE("another one") {
+        send(room_message(1, QoS::exactly_once, true));
+        CHECK(lab.count(Count::messages_damaged) == 1);
+    }
+    SUBCASE("the same one with RETAIN") {
+        set_flag(1);
+        send(message);
+        CHECK(lab.count(Count::messages_damaged) == 1);
+    }
+    SUBCASE("the same one to another topic") {
+        message[message.find("room/0") + 5] = '1';
+        send(message);
+        CHECK(lab.count(Count::messages_damaged) == 1);
+    }
+    SUBCASE("another one, after the release") {
+        lab.send(client, "62 r k7");
+        send(room_message(1, QoS::exactly_once));
+        CHECK(lab.count(Count::messages_damaged) == 0);
+        CHECK(lab.count(Count::messages_received) == 2);
+    }
+}
+
 }  // namespace pulsegate

@@ -53,9 +53,11 @@ public:
     /// PUBREL is passed on as a new message; only the payload shows whether it is new.
     virtual void received(MqttClient& client, const Publish& message, Time now) = 0;
 
-    /// At QoS 2, a PUBLISH again before its PUBREL: answered, and not `received`.
-    virtual void received_again(MqttClient& client, const Publish& message, Time now) {
-        (void)client, (void)message, (void)now;
+    /// At QoS 2, a PUBLISH again before its PUBREL: answered, and not `received`. If its payload is
+    /// not the same, it is another message.
+    virtual void received_again(MqttClient& client, const Publish& message, bool is_same,
+                                Time now) {
+        (void)client, (void)message, (void)is_same, (void)now;
     }
 
     /// QoS 1: PUBACK; QoS 2: PUBCOMP, or PUBREC with an error. `sent` is the time of the first

@@ -17,17 +17,22 @@ struct ClientSession {
         std::uint16_t filters;
     };
 
+    /// A QoS 2 message that was received, and has no PUBREL yet.
+    struct Unreleased {
+        std::uint16_t packet_id;
+        std::size_t payload;  ///< its hash
+    };
+
     bool empty() const { return outflow.empty() && unreleased.empty() && subscriptions.empty(); }
 
     /// Bytes that it holds while it is empty.
     std::size_t memory() const {
-        return outflow.memory() + unreleased.capacity() * sizeof(std::uint16_t) +
+        return outflow.memory() + unreleased.capacity() * sizeof(Unreleased) +
                subscriptions.capacity() * sizeof(Subscription);
     }
 
     Outflow outflow;
-    std::vector<std::uint16_t> unreleased;    // QoS 2 messages that were received, and have no
-                                              // PUBREL yet
+    std::vector<Unreleased> unreleased;
     std::vector<Subscription> subscriptions;  // subscriptions without a SUBACK so far
 };
 

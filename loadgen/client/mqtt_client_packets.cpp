@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "loadgen/client/mqtt_client.h"
@@ -8,6 +10,8 @@
 namespace pulsegate::load {
 
 namespace {
+
+using Unreleased = ClientSession::Unreleased;
 
 std::string with_id(const char* packet, std::uint16_t id, const char* what) {
     return std::string(packet) + " for packet identifier " + std::to_string(id) + ", " + what;
@@ -146,14 +150,17 @@ void MqttClient::on(const Publish& packet, Time now) {
 
 void MqttClient::receive_once(const Publish& packet, Time now) {
     auto& unreleased = session().unreleased;
-    if (std::ranges::find(unreleased, packet.packet_id) != unreleased.end())
-        return host_.owner.received_again(*this, packet, now);
-    unreleased.push_back(packet.packet_id);
+    const auto payload = std::hash<std::string_view>{}(packet.payload);
+    const auto known = std::ranges::find(unreleased, packet.packet_id, &Unreleased::packet_id);
+    if (known != unreleased.end())
+        return host_.owner.received_again(*this, packet, known->payload == payload, now);
+    unreleased.push_back({packet.packet_id, payload});
     host_.owner.received(*this, packet, now);
 }
 
 void MqttClient::on(const Pubrel& packet, Time) {
-    const bool known = session_ && std::erase(session_->unreleased, packet.packet_id) > 0;
+    const auto is_it = [&](const Unreleased& each) { return each.packet_id == packet.packet_id; };
+    const bool known = session_ && std::erase_if(session_->unreleased, is_it) > 0;
     drop_empty_session();
     if (!answers()) return;
     send(Pubcomp{packet.packet_id, known ? Reason::success : Reason::packet_identifier_not_found});

@@ -21,14 +21,19 @@ Deliveries::Deliveries(SwarmState& state) : state_(state), members_(state.roster
 
 // -- what arrives --
 
-void Deliveries::received(SwarmClient& client, const Publish& publish, Time now) {
-    const auto message = read_message(as_bytes(publish.payload));
-    const Roster& roster = state_.roster;
+std::optional<Message> Deliveries::message_in(const Publish& publish) const {
+    auto message = read_message(as_bytes(publish.payload));
     const bool ours = message && message->run == state_.assignment.run &&
-                      message->sender < roster.clients() &&
-                      message->slot < roster.contacts(message->sender);
-    if (!ours) return damaged(client, publish, now);
+                      message->sender < state_.roster.clients() &&
+                      message->slot < state_.roster.contacts(message->sender);
+    return ours ? message : std::nullopt;
+}
 
+void Deliveries::received(SwarmClient& client, const Publish& publish, Time now) {
+    const auto message = message_in(publish);
+    if (!message) return damaged(client, publish, now);
+
+    const Roster& roster = state_.roster;
     const Key key{client.number(), message->sender, message->slot};
     auto flow = flows_.find(key);
     if (flow == flows_.end()) {
@@ -74,9 +79,12 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
 }
 
 // MQTT-3.3.1-1: a PUBLISH that is sent again says so.
-void Deliveries::received_again(SwarmClient& client, const Publish& publish, Time now) {
-    const auto message = read_message(as_bytes(publish.payload));
-    if (!message) return damaged(client, publish, now);
+void Deliveries::received_again(SwarmClient& client, const Publish& publish, bool is_same,
+                                Time now) {
+    const auto message = message_in(publish);
+    if (!message || !is_same || !state_.roster.contact(message->sender, message->slot))
+        return damaged(client, publish, now);
+    check_header(client, *message, publish, now);
     if (publish.dup) return;
     state_.at(now).add(Count::messages_repeated_qos2);
     state_.give_example(

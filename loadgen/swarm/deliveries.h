@@ -19,8 +19,8 @@ public:
     explicit Deliveries(SwarmState& state);
 
     void received(SwarmClient& client, const Publish& publish, Time now);
-    /// QoS 2: a PUBLISH again, before its PUBREL.
-    void received_again(SwarmClient& client, const Publish& publish, Time now);
+    /// QoS 2: a PUBLISH again, before its PUBREL, or under its packet identifier another one.
+    void received_again(SwarmClient& client, const Publish& publish, bool is_same, Time now);
 
     /// A flow to a receiver of this worker, or to a room with a member of this worker.
     void add(FlowTotal total) { totals_.push_back(std::move(total)); }
@@ -38,6 +38,8 @@ private:
         std::size_t operator()(const Key& key) const;
     };
 
+    /// Nothing if it is no message of this run.
+    std::optional<Message> message_in(const Publish& publish) const;
     /// Nothing while the SUBACK is still to come.
     std::optional<QoS> granted(const SwarmClient& client, const Roster::Contact& contact) const;
     bool belongs(const SwarmClient& client, const Message& message) const;

@@ -84,7 +84,7 @@ private:
     void connected(MqttClient& mqtt, bool session_present, Time now) override;
     void subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) override;
     void received(MqttClient& mqtt, const Publish& message, Time now) override;
-    void received_again(MqttClient& mqtt, const Publish& message, Time now) override;
+    void received_again(MqttClient& mqtt, const Publish& message, bool is_same, Time now) override;
     void acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
                       Time now) override;
     void in_doubt(MqttClient& mqtt, std::uint64_t tag) override;
@@ -297,9 +297,12 @@ void Swarm::Parts::received(MqttClient& mqtt, const Publish& message, Time now) 
     deliveries.received(client, message, now);
 }
 
-void Swarm::Parts::received_again(MqttClient& mqtt, const Publish& message, Time now) {
+void Swarm::Parts::received_again(MqttClient& mqtt, const Publish& message, bool is_same,
+                                  Time now) {
     SwarmClient& client = state.client(mqtt);
-    if (client.state != State::hostile) deliveries.received_again(client, message, now);
+    if (client.state == State::hostile) return;
+    if (is_same && watchers.received(client, message, now)) return;
+    deliveries.received_again(client, message, is_same, now);
 }
 
 void Swarm::Parts::acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,

@@ -7,6 +7,7 @@ Lies:
     drop=N          every Nth message is acknowledged and delivered to nobody
     repeat=N        every Nth message is delivered twice
     repeat-qos2=N   every Nth delivery at QoS 2 comes again after its PUBCOMP
+    other-again=N   every Nth delivery at QoS 2 comes again before its PUBREL, as another message
     swap=N          every Nth message is delivered after the next one for the same receiver
     misdirect=N     every Nth message goes to somebody else
     damage=N        every Nth message is changed on its way
@@ -327,6 +328,8 @@ class Client(asyncio.Protocol):
             if qos == 2:
                 self.sent[packet_id] = body + payload
         self.send(PUBLISH << 4 | qos << 1 | self.lies.tells("retain"), body + payload)
+        if qos == 2 and self.lies.tells("other-again"):
+            self.send(PUBLISH << 4 | 8 | qos << 1, body + payload[:-1] + b"!")
 
 
 async def main(arguments):

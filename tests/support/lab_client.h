@@ -33,8 +33,9 @@ struct ClientDiary : load::ClientOwner {
                         std::string(message.payload));
         on_received(client);
     }
-    void received_again(load::MqttClient&, const Publish& message, load::Time) override {
-        lines.push_back("again " + std::string(message.payload));
+    void received_again(load::MqttClient&, const Publish& message, bool is_same,
+                        load::Time) override {
+        lines.push_back((is_same ? "again " : "another ") + std::string(message.payload));
     }
     void acknowledged(load::MqttClient&, std::uint64_t tag, Reason reason, load::Time sent,
                       load::Time now) override {
