@@ -83,6 +83,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::messages_misdirected).only_fails("misdirected"));
     CHECK(with(Count::messages_damaged).only_fails("damaged"));
     CHECK(with(Count::unacknowledged).only_fails("acknowledged"));
+    CHECK(with(Count::unreleased).only_fails("released"));
     CHECK(with(Count::publishes_refused).only_fails("acknowledged"));
     CHECK(with(Count::presence_false_offline).only_fails("presence_false_offline"));
     CHECK(with(Count::presence_ghosts).only_fails("presence_ghosts"));
@@ -353,8 +354,9 @@ TEST_CASE("what does not occur in a scenario is skipped, and says why") {
     run.record.marks.erase(run.record.marks.begin() + 1, run.record.marks.begin() + 3);
     for (const char* name :
          {"session_lost", "expiry_early", "expiry_late", "expiry_never", "pings_late", "lost",
-          "crossed", "repeated", "repeated_qos2", "reordered", "acknowledged", "presence_ghosts",
-          "presence_detection", "latency", "storm_back", "storm_latency", "delay"}) {
+          "crossed", "repeated", "repeated_qos2", "reordered", "released", "acknowledged",
+          "presence_ghosts", "presence_detection", "latency", "storm_back", "storm_latency",
+          "delay"}) {
         CAPTURE(name);
         CHECK(run.outcome(name) == Outcome::skipped);
         CHECK_FALSE(run.check(name).detail.empty());
@@ -377,6 +379,7 @@ TEST_CASE("a fault that was counted is found, whatever the scenario sends") {
     CHECK(fails("reordered", Count::messages_reordered));
     CHECK(fails("misdirected", Count::messages_misdirected));
     CHECK(fails("damaged", Count::messages_damaged));
+    CHECK(fails("released", Count::unreleased));
     CHECK(fails("acknowledged", Count::publishes_refused));
 }
 

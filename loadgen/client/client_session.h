@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loadgen/client/outflow.h"
+#include "loadgen/time.h"
 
 namespace pulsegate::load {
 
@@ -21,6 +22,7 @@ struct ClientSession {
     struct Unreleased {
         std::uint16_t packet_id;
         std::size_t payload;  ///< its hash
+        Time since;
     };
 
     bool empty() const { return outflow.empty() && unreleased.empty() && subscriptions.empty(); }

@@ -101,6 +101,8 @@ public:
 
     std::size_t in_flight() const;  ///< sent at QoS 1 or 2, not acknowledged
     std::size_t waiting() const;    ///< for room in the server's Receive Maximum, or a connection
+    /// Received at QoS 2 before this time, and still without a PUBREL.
+    std::size_t unreleased(Time before) const;
     std::size_t unsent_bytes() const {
         return stream_.unsent();
     }  ///< that the socket did not

@@ -154,7 +154,7 @@ void MqttClient::receive_once(const Publish& packet, Time now) {
     const auto known = std::ranges::find(unreleased, packet.packet_id, &Unreleased::packet_id);
     if (known != unreleased.end())
         return host_.owner.received_again(*this, packet, known->payload == payload, now);
-    unreleased.push_back({packet.packet_id, payload});
+    unreleased.push_back({packet.packet_id, payload, now});
     host_.owner.received(*this, packet, now);
 }
 

@@ -53,6 +53,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"messages_excused", "", "messages missing through the generator's own fault"},
     {"acknowledged", "", "publishes acknowledged"},
     {"unacknowledged", "", "publishes never acknowledged"},
+    {"unreleased", "", "deliveries at QoS 2 without a PUBREL"},
     {"publishes_refused", "", "publishes acknowledged with an error"},
     {"false_offline", "", "clients closed although they kept talking"},
     {"starved", "", "clients closed because the generator was too late"},

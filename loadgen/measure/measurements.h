@@ -54,6 +54,7 @@ enum class Count : std::uint8_t {
     messages_excused,        ///< missing because the generator let a client starve
     acknowledged,            ///< QoS 1: PUBACK, QoS 2: PUBCOMP
     unacknowledged,
+    unreleased,         ///< received at QoS 2, and the server sent no PUBREL
     publishes_refused,  ///< acknowledged with an error
     // Who is alive.
     false_offline,  ///< closed although it kept talking

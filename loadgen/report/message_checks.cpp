@@ -60,6 +60,14 @@ CheckResult check_repeated(const Evidence& seen) {
     return message_fault(seen, "repeated", promise, Count::messages_repeated, "repeated");
 }
 
+CheckResult check_released(const Evidence& seen) {
+    const char* promise = "every delivery at QoS 2 was completed by a PUBREL";
+    const auto open = seen[Count::unreleased];
+    if (!sends_at(seen.scenario, 2) && open == 0)
+        return skipped("released", promise, "no messages were sent at QoS 2");
+    return message_fault(seen, "released", promise, Count::unreleased, "without a PUBREL");
+}
+
 CheckResult check_acknowledged(const Evidence& seen) {
     const char* promise = "every message of QoS 1 and 2 was acknowledged";
     const auto missing = seen[Count::unacknowledged] + seen[Count::publishes_refused];
@@ -92,6 +100,7 @@ std::vector<CheckResult> message_checks(const Evidence& seen) {
                           Count::messages_misdirected, "misdirected"),
             message_fault(seen, "damaged", "messages came as they were sent",
                           Count::messages_damaged, "damaged"),
+            check_released(seen),
             check_acknowledged(seen)};
 }
 

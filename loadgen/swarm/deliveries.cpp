@@ -154,6 +154,22 @@ void Deliveries::judge(Time now) {
                 judge(*member, *contact, total, now);
     }
     totals_.clear();
+    count_unreleased(now);
+}
+
+// What is younger than the drain may only be cut by the end, and what came before the present
+// connection is released on it.
+void Deliveries::count_unreleased(Time now) {
+    const Duration patience = std::max(state_.scenario().drain, state_.scenario().ping_within);
+    const Time due = state_.loop.seen_until() - patience;
+    for (const SwarmClient& client : state_.clients) {
+        if (!client.online() || client.online_since >= due) continue;
+        const std::size_t open = client.mqtt.unreleased(due);
+        if (open == 0) continue;
+        state_.at(now).add(Count::unreleased, open);
+        state_.give_example(
+            fmt::format("{} has deliveries at QoS 2 without a PUBREL: {}", who(client), open));
+    }
 }
 
 void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,

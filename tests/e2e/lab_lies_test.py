@@ -40,6 +40,7 @@ class LiesTest(unittest.TestCase):
         "repeat=50": ({"qos": "1"}, {"repeated"}),
         "repeat-qos2=10": ({"qos": "2"}, {"repeated_qos2"}),
         "other-again=10": ({"qos": "2"}, {"damaged"}),
+        "no-pubrel=10": ({"qos": "2"}, {"released"}),
         "swap=50": ({}, {"reordered"}),
         "misdirect=100": ({}, {"misdirected", "lost"}),
         "damage=100": ({}, {"damaged"}),

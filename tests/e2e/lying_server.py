@@ -8,6 +8,7 @@ Lies:
     repeat=N        every Nth message is delivered twice
     repeat-qos2=N   every Nth delivery at QoS 2 comes again after its PUBCOMP
     other-again=N   every Nth delivery at QoS 2 comes again before its PUBREL, as another message
+    no-pubrel=N     every Nth PUBREC has no answer
     swap=N          every Nth message is delivered after the next one for the same receiver
     misdirect=N     every Nth message goes to somebody else
     damage=N        every Nth message is changed on its way
@@ -239,6 +240,8 @@ class Client(asyncio.Protocol):
             self.received.discard(body[:2])
             self.send(PUBCOMP << 4, body[:2])
         elif kind == PUBREC:
+            if self.lies.tells("no-pubrel"):
+                return
             self.send(PUBREL << 4 | 2, body[:2])
         elif kind == PUBCOMP:
             again = self.sent.pop(body[:2], None)
