@@ -155,6 +155,14 @@ TEST_CASE("a broken promise is worse, and a refused verdict says nothing of figu
     CHECK(worsening(runs, 1, 1).refused == "a: All is well.");
 }
 
+TEST_CASE("figures are not judged if the generator was too slow, whatever else has failed") {
+    std::vector runs(2, reported_run("a", 1ms));
+    runs[1].checks[0].outcome = CheckResult::Outcome::failed;
+    CHECK(worsening(runs, 1, 1).refused.empty());
+    runs[1].checks[1].outcome = CheckResult::Outcome::refused;
+    CHECK(worsening(runs, 1, 1).refused == "a (2): All is well.");
+}
+
 TEST_CASE("what only one run has is compared with nothing") {
     std::vector runs{reported_run("a", 1ms), RunRecord()};
     const auto figures = compared_figures(runs);
