@@ -405,7 +405,23 @@ TEST_CASE("of two answers to one question, the second is the report of a change"
         return scene.faults();
     };
     CHECK(offline_at(20s, 1s) == Faults{Fault::Kind::false_offline});
-    CHECK(offline_at(20s, 19s) == Faults{});
+    CHECK(offline_at(9s, 1s) == Faults{Fault::Kind::false_offline});
+    CHECK(offline_at(9s, 8s) == Faults{});
+}
+
+TEST_CASE("an answer that shows somebody as offline who has long been alive is a false one") {
+    const auto answered_at = [](Duration at) {
+        Scene scene;
+        scene.happens(Kind::online, 1s);
+        scene.shows(false, at, 1, true);
+        scene.shows(true, at + 1s, 2);
+        scene.happens(Kind::gone, 200s);
+        scene.shows(false, 200s, 3);
+        return scene.faults();
+    };
+    CHECK(answered_at(12s) == Faults{Fault::Kind::false_offline});
+    CHECK(answered_at(150s) == Faults{Fault::Kind::false_offline});
+    CHECK(answered_at(10s) == Faults{});  // the login may have taken as long
 }
 
 TEST_CASE("facts of liveness survive the way to another worker") {

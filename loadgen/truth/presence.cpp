@@ -198,10 +198,13 @@ void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& li
         return;
     }
     // Between two lives it is no fault: the server may have taken a login for good that failed.
-    const bool alive = std::ranges::any_of(lives, [&](const Life& life) {
-        return life.from <= change.first && change.first < life.to;
+    const auto life = std::ranges::find_if(lives, [&](const Life& each) {
+        return each.from <= change.first && change.first < each.to;
     });
-    if (alive && !change.snapshot)
+    if (life == lives.end()) return;
+    // The answer to a subscription may be older than a login that the server was slow to accept.
+    const bool may_be_old = change.snapshot && change.first - life->from <= settling;
+    if (!may_be_old)
         verdict.faults.push_back({Verdict::Fault::Kind::false_offline, user, change.first});
 }
 
