@@ -91,6 +91,28 @@ TEST_CASE("a read that was refused tells nothing, and has taken nothing") {
     CHECK(taken(*store, 101, 9) == std::vector{delayed_id(100, 1)});
 }
 
+TEST_CASE(
+    "a read that has taken messages is answered, even if what is committed with it is refused") {
+    const QuietLog quiet;
+    Store store({.patience = 1s});  // the syncs must have failed by then
+    commit(*store, {session(1), delayed(100)});
+    store.disk().hold_syncs();
+    auto blocking = submit(*store, {put(5, {1})});
+    store.disk().await_sync();
+    auto written = submit(*store, {put(6, {1})});  // and read, in one transaction
+    std::promise<std::size_t> found;
+    store->take_delayed(101, 9, [&](Outcome, const std::vector<PutDelayed>& puts) {
+        found.set_value(puts.size());
+    });
+    store.break_database();
+    store.disk().fail_at(store.disk().steps() + 2, FaultyDisk::Fault::sync_error, 3);
+    store.disk().release_syncs();
+    CHECK(blocking.get() == Outcome::committed);
+    CHECK(written.get() == Outcome::refused);
+    CHECK(found.get_future().get() == 1);
+    store.disk().mend();
+}
+
 TEST_CASE("a cancellation that names neither a number nor a user finds nothing") {
     Store store(each_kind());
     commit(*store, {delayed(100, "n")});

@@ -369,6 +369,41 @@ TEST_CASE("after three failed syncs the log is written anew before anybody is to
     CHECK(store.wal_size() == 0);
 }
 
+TEST_CASE("a log that can't be written anew for too long has everything refused, until it can") {
+    const QuietLog quiet;
+    Store store({.patience = 20ms});
+    commit(*store, {session(1)});
+    store.disk().fail_at(0, FaultyDisk::Fault::sync_error, 3);
+    store.break_database();
+    CHECK(commit(*store, {put(5, {1})}) == Outcome::refused);
+    CHECK(store->refusing());
+    CHECK(store->trouble() != "");
+    CHECK(commit(*store, {put(6, {1})}) == Outcome::refused);
+    store.disk().mend();
+    while (commit(*store, {put(7, {1})}) == Outcome::refused) {
+    }
+    CHECK_FALSE(store->refusing());
+    // The first one may be stored, but nothing was promised.
+    CHECK(stored_of(*store, {6, 7}) == std::vector<Stamp>{7});
+}
+
+TEST_CASE("with fsync = 1s, one failed sync has everything refused if the disk still fails") {
+    const QuietLog quiet;
+    Store store({.fsync = Fsync::each_second, .patience = 20ms});
+    commit(*store, {session(1)});
+    store.disk().hold_syncs();
+    submit(*store, {put(5, {1})});
+    store.disk().await_sync();
+    store.disk().break_down(SQLITE_IOERR_FSYNC);
+    store.disk().release_syncs();
+    CHECK(commit(*store, {put(6, {1})}) == Outcome::refused);
+    CHECK(store->refusing());
+    store.disk().mend();
+    while (store->refusing()) find(*store, "ann", "phone");
+    CHECK(commit(*store, {put(7, {1})}) == Outcome::committed);
+    CHECK(stored_of(*store, {6, 7}) == std::vector<Stamp>{7});
+}
+
 TEST_CASE("the log stays short") {
     constexpr std::size_t limit = 50 * 4096;
     Store store({.wal_bytes = limit});

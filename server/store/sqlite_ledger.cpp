@@ -209,16 +209,19 @@ bool SqliteLedger::is_lost() const {
 void SqliteLedger::commit_some() {
     std::optional<std::size_t> count = commit(std::nullopt);
     const bool was_easy = database_.ok();
-    if (!was_easy) count = commit_again(*count);
-    if (!count || (sync_failures_ >= suspect_after && !renew_wal())) return refuse_all();
+    const auto patience_ends = Clock::now() + options_.patience;
+    if (!was_easy) count = commit_again(*count, patience_ends);
+    if (!count) return refuse_all();
+    committed_ = *count;
+    if (sync_failures_ >= suspect_after && !renew_wal(patience_ends)) return refuse_all();
     // The files were looked at just before the first attempt, and it wrote to the WAL only.
     if (!await_files(was_easy ? files_.look_at_wal() : files_.look())) return refuse_all();
     sync_failures_ = 0;
     has_refused_ = false;
     store_.mark.committed(static_cast<std::size_t>(database_.wal_pages()));
-    if (refusing_.exchange(false)) spdlog::info("{} takes data again", place());
+    end_refusing();
     unsynced_ = true;
-    answer(*count);
+    answer(std::exchange(committed_, 0));
 }
 
 /// The files were looked at just before.
@@ -234,10 +237,10 @@ std::size_t SqliteLedger::commit(std::optional<std::size_t> count) {
 /// connection: it writes the same pages of the WAL once more, so that a sync that succeeds means
 /// them. A new connection would take pages that only the page cache holds for committed. Nothing:
 /// the ledger ends before, or nothing will ever be stored.
-std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count) {
+std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count,
+                                                      Clock::time_point patience_ends) {
     // There is nothing to be said for a folder that is not where it was.
-    const bool is_moved = database_.error() == SQLITE_READONLY_DBMOVED;
-    const auto patience_ends = Clock::now() + (is_moved ? 0ms : options_.patience);
+    if (database_.error() == SQLITE_READONLY_DBMOVED) patience_ends = Clock::now();
     if (!is_lost()) spdlog::error("{} fails: {}; trying again", place(), database_.error_text());
     for (Clock::duration time = options_.first_pause; !database_.ok();
          time = std::min<Clock::duration>(2 * time, mirror_ ? look_again : longest_pause)) {
@@ -325,6 +328,10 @@ void SqliteLedger::begin_refusing() {
     if (!refusing_.exchange(true)) spdlog::error("{} still fails; refusing everything", place());
 }
 
+void SqliteLedger::end_refusing() {
+    if (refusing_.exchange(false)) spdlog::info("{} takes data again", place());
+}
+
 void SqliteLedger::note_trouble(const std::string& why) {
     const std::lock_guard lock(mutex_);
     trouble_ = fmt::format("{} fails: {}", place(), why);
@@ -349,11 +356,15 @@ void SqliteLedger::give_up(const std::string& why) {
 void SqliteLedger::refuse_all() {
     take();
     if (!taken_.empty()) has_refused_ = true;
-    for (Request& request : taken_) {
-        request.outcome = Outcome::refused;
-        const auto* unit = std::get_if<Unit>(&request.what);
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+        const auto* unit = std::get_if<Unit>(&taken_[i].what);
+        // A read that was carried out is answered: nobody else would get the delayed messages that
+        // it has taken.
+        if (!unit && i < committed_) continue;
+        taken_[i].outcome = Outcome::refused;
         if (unit && unit->source != 0) refused_[unit->source] = unit->generation;
     }
+    committed_ = 0;
     answer(taken_.size());
 }
 
@@ -378,30 +389,35 @@ void SqliteLedger::keep_wal_short() {
 }
 
 void SqliteLedger::keep_wal_synced() {
-    if (options_.fsync != Fsync::each_second || !unsynced_ || Clock::now() < next_sync_) return;
+    if (options_.fsync != Fsync::each_second || !unsynced_ || has_failed_) return;
+    if (Clock::now() < next_sync_) return;
     next_sync_ = Clock::now() + 1s;
     unsynced_ = false;
     database_.sync_wal();
     if (database_.ok()) return;
     spdlog::error("the disk fails: {}", database_.error_text());
-    database_.clear_error();
-    renew_wal();
+    note_failure();
+    if (renew_wal(Clock::now() + options_.patience)) end_refusing();
 }
 
 /// Copies all of the WAL into the database and begins it anew, so that nothing depends on pages
-/// that a failed sync may have lost. False if the ledger ends before that has succeeded.
-bool SqliteLedger::renew_wal() {
+/// that a failed sync may have lost. When the patience ends, everybody is refused, even units that
+/// are committed: a power cut could still lose them. False if the ledger ends before the WAL is
+/// copied.
+bool SqliteLedger::renew_wal(Clock::time_point patience_ends) {
     for (Clock::duration time = options_.first_pause;;
          time = std::min<Clock::duration>(2 * time, longest_pause)) {
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
-        if (database_.ok()) return true;
+        if (database_.ok()) break;
         if (database_.damaged()) {
             give_up(database_.error_text());
             return false;
         }
-        database_.clear_error();
-        if (!queue_.sleep(time)) return false;
+        note_failure();
+        if (!pause(time, patience_ends)) return false;
     }
+    sync_failures_ = 0;
+    return true;
 }
 
 /// This may make files shorter.

@@ -137,20 +137,21 @@ private:
     bool is_lost() const;
     void commit_some();
     std::size_t commit(std::optional<std::size_t> count);
-    std::optional<std::size_t> commit_again(std::size_t count);
+    std::optional<std::size_t> commit_again(std::size_t count, Clock::time_point patience_ends);
     bool await_files(const StoreFiles::Trouble& found);
     void make_room();
     void note_failure();
     bool pause(Clock::duration time, Clock::time_point patience_ends);
     bool pause_at_stop();
     void begin_refusing();
+    void end_refusing();
     void note_trouble(const std::string& why);
     void give_up(const std::string& why);
     void refuse_all();
     void answer(std::size_t count);
     void keep_wal_short();
     void keep_wal_synced();
-    bool renew_wal();
+    bool renew_wal(Clock::time_point patience_ends);
     void checkpoint(int mode);
     bool close_in_order();
 
@@ -167,6 +168,7 @@ private:
     GroupCommit commits_;
     RequestQueue queue_;
     std::deque<Request> taken_;  ///< requests from the queue that are not answered yet
+    std::size_t committed_ = 0;  ///< how many of these are committed
     std::size_t room_ = std::numeric_limits<std::size_t>::max();
     std::atomic<bool> refusing_{false};
     bool has_failed_ = false;   ///< permanently

@@ -110,6 +110,17 @@ void FaultyDisk::break_down(int code) {
     broken_ = code;
 }
 
+void FaultyDisk::break_file(const std::string& name, int code) {
+    const std::lock_guard lock(mutex_);
+    files_.at(name)->broken = code;
+}
+
+void FaultyDisk::mend() {
+    const std::lock_guard lock(mutex_);
+    broken_ = SQLITE_OK;
+    for (auto& [name, file] : files_) file->broken = SQLITE_OK;
+}
+
 bool FaultyDisk::is_broken() const {
     const std::lock_guard lock(mutex_);
     return broken_ != SQLITE_OK;
@@ -139,6 +150,7 @@ int FaultyDisk::step(Step what, File& file) {
     ++steps_;
     if (what == Step::sync) ++syncs_;
     if (broken_ != SQLITE_OK) return broken_;
+    if (file.broken != SQLITE_OK) return file.broken;
     if (times_ == 0 || steps_ < fails_at_) return SQLITE_OK;
     return fail(what, file);
 }

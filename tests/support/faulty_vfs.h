@@ -57,7 +57,9 @@ public:
 
     /// Until `mend` all writes fail with this SQLite code, and syncs too.
     void break_down(int code);
-    void mend() { break_down(SQLITE_OK); }
+    /// The same for one file.
+    void break_file(const std::string& name, int code);
+    void mend();
     bool is_broken() const;
 
     /// Syncs wait until `release_syncs`.
@@ -71,6 +73,7 @@ private:
         std::string written;
         std::string synced;
         std::set<std::size_t> unsynced;  ///< sectors
+        int broken = SQLITE_OK;
     };
     struct Handle {
         sqlite3_file base;

@@ -119,6 +119,10 @@ public:
     FaultyDisk& disk() { return disk_; }
     MemoryRows& rows() { return rows_; }
     const MemoryRows& rows() const { return rows_; }
+    /// The database itself can't be written, only the log.
+    void break_database() {
+        disk_.break_file(options_.folder + "/pulsegate.db", SQLITE_IOERR_WRITE);
+    }
     std::size_t wal_size() const { return disk_.size(options_.folder + "/pulsegate.db-wal"); }
     /// What the last start has found.
     const StoredState& found() const { return found_; }
