@@ -26,6 +26,16 @@ TEST_CASE("stamps of all times that the clock may say are in order, and fit what
     CHECK(time_of(stamp_at(latest_wall_time)) == latest_wall_time);
 }
 
+TEST_CASE("the clock of ends is not early, whether the wall clock is set ahead or back") {
+    constexpr WallMillis an_hour = 3'600'000;
+    const WallMillis before = expiry_clock(monotonic_now());
+    MovedWallClock clock;
+    clock.advance(an_hour);
+    CHECK(expiry_clock(monotonic_now()) < before + an_hour / 2);
+    clock.advance(-2 * an_hour);
+    CHECK(expiry_clock(monotonic_now()) <= wall_now());
+}
+
 TEST_CASE("the calendar follows a wall clock that was set only when it is begun again") {
     constexpr WallMillis an_hour = 3'600'000;
     const auto behind = [] { return wall_now() - calendar_time(monotonic_now()); };

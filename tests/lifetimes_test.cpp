@@ -331,6 +331,50 @@ TEST_CASE("a member of a room gets what is published after a stop has ended its 
     }
 }
 
+TEST_CASE(
+    "what waits in a room for a member without a device ends in time, or late if the clock is put "
+    "back") {
+    for (const int set : {0, 5000, -5000}) {
+        CAPTURE(set);
+        World world(inboxes_of(1000));
+        world.brokers->broker(0).admin().rooms().add("room/r", "bob");
+        PlainClient ann(world.brokers, "ann");
+        ann.connect(true);
+        ann.send("32 r s'room/r' k1 'hello'");
+        world.brokers.settle();
+        REQUIRE(ann.take().ends_with(hex(wire("40 02 k1"))));
+        ann.send("e0 00");
+        set < 0 ? world.put_back(5000) : world.set_ahead(static_cast<unsigned>(set));
+        world.pass(900);
+        world.pass(1);
+        CHECK(world.brokers->broker(0).admin().room_logs().size() == 1);
+        world.pass(200);
+        world.pass(1);
+        CHECK(world.brokers->broker(0).admin().room_logs().size() == (set < 0 ? 1 : 0));
+        CHECK(waits_for_bob(world) == (set < 0 ? "hello " : ""));
+    }
+}
+
+// -- users --
+
+TEST_CASE("a user is remembered for forget-after, though the clock is set ahead") {
+    BrokerSettings settings;
+    settings.forget_after = 1'000'000;
+    World world(settings);
+    PlainClient ann(world.brokers, "ann");
+    ann.connect(true);
+    ann.send("e0 00");
+    const auto is_known = [&] {
+        return world.brokers->broker(0).admin().presence().find("ann") != nullptr;
+    };
+    world.set_ahead(5000);
+    for (int i = 0; i < 100; ++i) world.pass(1);
+    CHECK(is_known());
+    world.pass(1000);
+    for (int i = 0; i < 100; ++i) world.pass(1);
+    CHECK_FALSE(is_known());
+}
+
 // -- delayed messages --
 
 TEST_CASE(

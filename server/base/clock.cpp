@@ -70,9 +70,11 @@ void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 
 WallMillis calendar_time(Millis now) { return calendar_began + now; }
 
+WallMillis expiry_clock(Millis now) { return std::min(wall_now(), calendar_time(now)); }
+
 /// To the millisecond, or what another node has dated would come early. Ticks are not where its
 /// seconds begin then, so that what is due comes up to a second later.
-void begin_calendar() { calendar_began = wall_now() - monotonic_now(); }
+void begin_calendar(Millis now) { calendar_began = wall_now() - now; }
 
 std::string rfc3339(WallMillis when) {
     const WallMillis millis = (when % 1000 + 1000) % 1000;  // before 1970, too

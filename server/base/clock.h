@@ -52,6 +52,10 @@ WallMillis wall_now();
 /// it, so no step of the wall clock makes it early. Ticks begin with its seconds.
 WallMillis calendar_time(Millis now);
 
+/// The wall clock, or `calendar_time` while the wall clock is ahead of that. Data with an end at a
+/// date is deleted by it, so no step of the wall clock, forward or back, deletes data early.
+WallMillis expiry_clock(Millis now);
+
 /// Seconds since 1970, UTC, for JWTs and the hook's messages.
 inline std::int64_t unix_now() { return wall_now() / 1000; }
 

@@ -170,7 +170,7 @@ void Broker::receive(const MessagesRead& read, Millis now) {
 bool Broker::tick(Millis now) {
     thread_.assert_here();
     if (tick_at(now) != sessions_.now()) {
-        presence_.forget_some(wall_now(), settings_.forget_after, [&](const User& user) {
+        presence_.forget_some(expiry_clock(now), settings_.forget_after, [&](const User& user) {
             if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
         });
         presence_.shrink();

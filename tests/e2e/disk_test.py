@@ -218,6 +218,15 @@ class DiskTest(unittest.TestCase):
                         first, body = eve.receive()
                         self.assertEqual((first, body[0]), (0xE0, 0x98))
 
+    def test_a_wall_clock_that_is_set_ahead_ends_no_stored_ban(self):
+        with self.start() as gateway:
+            self.assertEqual(gateway.ask("PUT", "/api/v1/bans?user=first&seconds=3600")[0], 200)
+            self.faults.set(clock_ahead=24 * 3600)
+            self.assertEqual(gateway.ask("PUT", "/api/v1/bans?user=second")[0], 200)
+        self.faults.set()
+        with self.start() as gateway:
+            self.assertEqual({ban["user"] for ban in gateway.ask("GET", "/api/v1/bans")[1]["bans"]}, {"first", "second"})
+
     def test_a_clock_that_cannot_be_right_ends_the_start_and_leaves_the_order_alone(self):
         year = 365 * 24 * 3600
         with self.start() as gateway:

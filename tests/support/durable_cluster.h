@@ -42,6 +42,8 @@ public:
     BrokerCluster* operator->() { return cluster_.get(); }
     BrokerCluster& operator*() { return *cluster_; }
     FaultyDisk& disk() { return disk_; }
+    /// Of the brokers' clock, also between two lives.
+    Millis now() const { return cluster_ ? cluster_->now : now_; }
 
     /// Whatever shards have sent to one another, and to themselves, arrives.
     void deliver() {

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <string>
 
+#include "server/base/calendar.h"
 #include "server/base/moved_wall_clock.h"
 #include "tests/support/durable_cluster.h"
 
 namespace pulsegate {
+
+/// The calendar is that of the real clock again when this ends, which must be after the end of a
+/// MovedWallClock.
+struct RestoredCalendar {
+    ~RestoredCalendar() { begin_calendar(); }
+};
 
 /// A gateway that is stopped and killed, and the time that passes for it and for its store.
 class World {
@@ -15,6 +22,7 @@ public:
         // Stamps never go back, and those of the world before are of the days that passed there.
         const auto last = static_cast<WallMillis>(next_stamp() / stamp_at(1));
         wall_.advance(std::max<WallMillis>(last - wall_now(), 0));
+        begin_calendar(brokers.now());
     }
 
     void pass(unsigned seconds) {
@@ -25,17 +33,22 @@ public:
         brokers.settle();
     }
     void wait(unsigned seconds) {
-        sleep(seconds);
+        wall_.advance(WallMillis{seconds} * 1000);
         brokers->now += seconds * 1000;
     }
     /// While it is down.
-    void sleep(unsigned seconds) { wall_.advance(WallMillis{seconds} * 1000); }
+    void sleep(unsigned seconds) {
+        wall_.advance(WallMillis{seconds} * 1000);
+        begin_calendar(brokers.now());
+    }
     /// Somebody sets the clock.
+    void set_ahead(unsigned seconds) { wall_.advance(WallMillis{seconds} * 1000); }
     void put_back(unsigned seconds) { wall_.advance(-WallMillis{seconds} * 1000); }
 
     DurableCluster brokers;
 
 private:
+    RestoredCalendar calendar_;
     MovedWallClock wall_;
 };
 

@@ -192,7 +192,7 @@ std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Mil
                                       const std::string& reason) {
     const WallMillis now = wall_now();
     std::vector<Operation> operations;
-    operations.emplace_back(DropEndedBans{now});
+    operations.emplace_back(DropEndedBans{expiry_clock(monotonic_now())});
     operations.emplace_back(PutBan{.user = target.user,
                                    .client = target.client,
                                    .address = target.address_text(),

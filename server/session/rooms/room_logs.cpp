@@ -80,13 +80,13 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
 // -- places --
 
 /// No message waits longer than this for a user without a device.
-Stamp RoomLogs::oldest_in_inboxes() const {
+Stamp RoomLogs::oldest_in_inboxes(Millis now) const {
     if (settings_.inbox_expiry == 0) return everything;
-    return stamp_at(wall_now() - settings_.inbox_expiry);
+    return stamp_at(expiry_clock(now) - settings_.inbox_expiry);
 }
 
-Stamp RoomLogs::place_without_device(std::string_view user, Stamp since) const {
-    return std::max({since, rooms_.away(user), oldest_in_inboxes()});
+Stamp RoomLogs::place_without_device(std::string_view user, Millis now) const {
+    return std::max(rooms_.away(user), oldest_in_inboxes(now));
 }
 
 /// The lowest place of devices that are away.
@@ -213,11 +213,11 @@ void RoomLogs::catch_up(Session& device, Millis now) {
 }
 
 bool RoomLogs::has_missed(std::string_view user, Millis now) {
-    return has_missed(user, place_without_device(user, 0), now);
+    return has_missed(user, place_without_device(user, now), now);
 }
 
 void RoomLogs::catch_up_inbox(Session& inbox, Millis now) {
-    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, 0), now), now);
+    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, now), now), now);
 }
 
 void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
@@ -257,7 +257,7 @@ Receiver RoomLogs::receiver(const Session& session, const QueuedMessage& message
 
 RoomLogs::Content RoomLogs::content(std::string_view topic, Millis now) {
     thread_.assert_here();
-    Content content{.topic = topic};
+    Content content{.topic = topic, .oldest_in_inboxes = oldest_in_inboxes(now)};
     const Outbox* const outbox = queue_of(topic, now);
     if (!outbox) return content;
     work_ += outbox->queued() / 16;  // as when it is swept
@@ -274,7 +274,8 @@ std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const U
                               Stamp since) const {
     ++work_;
     if (!user || !user->has_device()) {
-        std::size_t waiting = log.later_than(place_without_device(name, since));
+        std::size_t waiting =
+            log.later_than(std::max({since, rooms_.away(name), log.oldest_in_inboxes}));
         if (!user) return waiting;
         for (const Device& inbox : user->devices)
             waiting += static_cast<const Session&>(inbox).state.exchanges().waiting();
@@ -352,7 +353,7 @@ void RoomLogs::sweep(Millis now) {
             sender_.queues().drop_expired(log->second.queue, log->second.owner, now);
         }
         const auto* const members = rooms_.members(topic);
-        if (members && !sweep(*members, left)) return;
+        if (members && !sweep(*members, left, now)) return;
         if (!members) sweep_.places = {everything, everything};
         left -= std::min(left - 1,
                          drop_done(topic, log->second, sweep_.places) / messages_for_a_member);
@@ -365,12 +366,12 @@ void RoomLogs::sweep(Millis now) {
 }
 
 /// Returns false if there are members left. Members that leave meanwhile have later places.
-bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
+bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left, Millis now) {
     auto next = members.upper_bound(sweep_.member);
     for (; next != members.end() && left > 1; ++next, --left) {
         ++work_;
         const auto& [name, since] = *next;
-        const Places places = places_of(name, since);
+        const Places places = places_of(name, since, now);
         sweep_.places.got = std::min(sweep_.places.got, places.got);
         sweep_.places.done = std::min(sweep_.places.done, places.done);
         sweep_.member = name;
@@ -378,7 +379,7 @@ bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left) {
     return next == members.end();
 }
 
-RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since) const {
+RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since, Millis now) const {
     const User* const user = presence_.find(name);
     if (user && user->has_device()) {
         const Stamp place = place_of_devices(*user, since);
@@ -386,7 +387,7 @@ RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since) const {
     }
     if (settings_.inbox_expiry == 0) return {everything, everything};
     const Stamp got = std::max(since, rooms_.away(name));
-    return {got, std::max(got, oldest_in_inboxes())};
+    return {got, std::max(got, oldest_in_inboxes(now))};
 }
 
 /// Returns the number of messages it has looked at.

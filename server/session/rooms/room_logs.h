@@ -69,6 +69,7 @@ public:
     struct Content {
         std::string_view topic{};
         std::vector<Stamp> stamps{};  ///< ascending
+        Stamp oldest_in_inboxes = 0;  ///< older messages wait for nobody without a device
 
         std::size_t later_than(Stamp place) const;
     };
@@ -156,10 +157,10 @@ private:
                              const Terms& terms);
     std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
     Stamp place_of_devices(const User& user, Stamp since) const;
-    Stamp oldest_in_inboxes() const;
-    Stamp place_without_device(std::string_view user, Stamp since) const;
-    bool sweep(const Rooms::Members& members, std::size_t& left);
-    Places places_of(std::string_view name, Stamp since) const;
+    Stamp oldest_in_inboxes(Millis now) const;
+    Stamp place_without_device(std::string_view user, Millis now) const;
+    bool sweep(const Rooms::Members& members, std::size_t& left, Millis now);
+    Places places_of(std::string_view name, Stamp since, Millis now) const;
     std::size_t drop_done(const std::string& topic, Log& log, const Places& places);
 
     const BrokerSettings& settings_;
