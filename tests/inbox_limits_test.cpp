@@ -12,6 +12,7 @@
 #include "server/session/users/inbox_senders.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/gateway.h"
+#include "tests/support/lobby.h"
 #include "tests/support/versions.h"
 
 using namespace pulsegate;
@@ -241,6 +242,33 @@ TEST_CASE("a message that is not retained because of a limit is no success") {
     alice.send("35 r s'b' k2 [ ] 'x'");
     scene.brokers.settle();
     CHECK(alice.take() == hex(wire("50 03 k2 97")));
+}
+
+TEST_CASE("a message of QoS 2 that was refused is refused again, whenever its client comes back") {
+    for (const bool is_decided : {false, true}) {
+        CAPTURE(is_decided);
+        BrokerSettings settings;
+        settings.max_queued_messages = 1;
+        Scene scene(2, settings);
+        const std::string carol = user_at(1, 2, "carol");
+        const std::string name = user_at(0, 2, "desk");
+        PlainClient& first = scene.publisher("first");
+        CHECK(scene.answer(first, carol, std::string(300, 'x')) == taken);
+        PlainClient desk(scene.brokers, name, name, v5);
+        desk.connect(false);
+        scene.brokers.settle();
+        const auto publish = " r s'inbox/" + carol + "' k7 [ ] '" + std::string(900, 'y') + "'";
+        desk.send("34" + publish);
+        desk.lose_connection();  // the other shard has not decided yet
+        if (is_decided) scene.brokers.settle();
+        desk.connect(false);
+        desk.send("3c" + publish);
+        scene.brokers.settle();
+        CHECK(desk.take().ends_with(hex(wire("50 03 k7 97"))));
+        desk.send("34 r s'inbox/" + name + "' k7 [ ] 'to myself'");
+        scene.brokers.settle();
+        CHECK(desk.take().find(hex(wire("50 02 k7"))) != std::string::npos);
+    }
 }
 
 TEST_CASE("a full queue is told, and the identifier of QoS 2 is free again, also after a crash") {

@@ -6,7 +6,9 @@
 #include "protocol/utf8.h"
 #include "server/base/log.h"
 #include "server/message/topics.h"
+#include "server/session/state/session_table.h"
 #include "server/session/terms/sender.h"
+#include "server/session/users/presence.h"
 
 namespace pulsegate {
 
@@ -38,7 +40,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     if (publish.qos == QoS::exactly_once &&
         session.state.exchanges().unreleased(publish.packet_id)) {
         if (session.state.owner != 0)
-            await_received({session.state.owner, publish.packet_id}, receipt.part());
+            await_received({session.state.owner, publish.packet_id}, receipt);
         return acknowledge(session, publish, Reason::success, receipt.close());
     }
 
@@ -190,8 +192,10 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
                                PendingReceipt& receipt, bool is_kept, Millis now) {
     const OwnerId owner = session.state.owner;
     auto& received = received_[owner];
-    const auto last =
-        received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
+    const auto last = received.insert(received.end(), {.user = session.user.name,
+                                                       .client = session.client,
+                                                       .packet_id = packet_id,
+                                                       .message = receipt.collected()});
     const bool can_refuse = session.terms.version == Version::v5_0;
     receipt.then([this, owner, last, can_refuse, is_kept, here = receipt.reach(), now](
                      const PartRef& part, Collected collected) {
@@ -216,20 +220,41 @@ void Publishing::store_received(OwnerId owner, Millis now) {
         if (first.packet_id != 0) first.part->await_retries();
         journal_.put(first.message, std::move(first.collected), first.part, now);
         if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.part);
-        for (const PartRef& each : first.sent_again) journal_.await(each);
+        if (first.packet_id != 0 && first.is_refused) end_refused(owner, first);
+        for (const Repetition& each : first.sent_again) journal_.await(each.part);
         unit_of_received_ = journal_.unit();
     }
     if (received.empty()) received_.erase(found);
 }
 
+/// The connection may have ended before the answer, see `answer_late`. If the client sends the
+/// message again, that must not be taken for a repetition of an accepted one. Repetitions that came
+/// before are answered as the first one.
+void Publishing::end_refused(OwnerId owner, const Received& refused) {
+    for (const Repetition& each : refused.sent_again) {
+        const Session* const session = receipts_.session_of(each.receipt);
+        if (session && session->terms.version == Version::v5_0)
+            answers_.answer_instead(each.receipt, refused.packet_id, QoS::exactly_once,
+                                    Reason::quota_exceeded);
+        else if (session)
+            receipts_.refuse(each.receipt);
+    }
+    const User* const user = presence_.find(refused.user);
+    Session* const session = user ? sessions_.find(*user, refused.client) : nullptr;
+    if (session && session->state.owner == owner)
+        session->state.exchanges().release(refused.packet_id);
+}
+
 /// The message was sent again. It is answered when the first one would be.
-void Publishing::await_received(PutIncoming incoming, PartRef part) {
+void Publishing::await_received(PutIncoming incoming, PendingReceipt& receipt) {
     const auto found = received_.find(incoming.owner);
     if (found != received_.end())
         for (Received& each : found->second)
-            if (each.packet_id == incoming.packet_id)
-                return each.sent_again.push_back(std::move(part));
-    journal_.await(std::move(part));
+            if (each.packet_id == incoming.packet_id) {
+                const PartRef part = receipt.part();
+                return each.sent_again.push_back({receipt.close(), part});
+            }
+    journal_.await(receipt.part());
 }
 
 /// The topic of the PUBLISH, or of its alias (MQTT 5.0, 3.3.2.3.4); nothing if the client was

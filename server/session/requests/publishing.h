@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/memory_limits.h"
+#include "server/session/state/tables.h"
 #include "server/session/terms/refusal.h"
 #include "server/session/terms/settings.h"
 
@@ -24,10 +26,12 @@ namespace pulsegate {
 /// exchanges that are not stored yet; it belongs to the shard's thread.
 class Publishing {
 public:
-    Publishing(const ShardContext& context, const DeliveryParts& delivery,
+    Publishing(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
                const Authorizations& authorizations, const MemoryLimits& memory, FanOut& fan_out,
                DelayedPublishing& delayed)
         : settings_(context.settings),
+          presence_(tables.presence),
+          sessions_(tables.sessions),
           authorizations_(authorizations),
           memory_(memory),
           rooms_(delivery.rooms),
@@ -60,7 +64,7 @@ private:
     void note_received(const Session& session, std::uint16_t packet_id, PendingReceipt& receipt,
                        bool is_kept, Millis now);
     void store_received(OwnerId owner, Millis now);
-    void await_received(PutIncoming incoming, PartRef part);
+    void await_received(PutIncoming incoming, PendingReceipt& receipt);
     /// The PUBLISH that is answered.
     struct Asked {
         std::uint16_t packet_id;
@@ -77,6 +81,8 @@ private:
                      const PropertyList& words = {});
 
     const BrokerSettings& settings_;
+    const Presence& presence_;
+    const SessionTable& sessions_;
     const Authorizations& authorizations_;
     const MemoryLimits& memory_;
     const Rooms& rooms_;
@@ -88,15 +94,24 @@ private:
     Receipts& receipts_;
     Counters& counters_;
 
+    /// An answer to a repetition of a message.
+    struct Repetition {
+        ReceiptId receipt;
+        PartRef part;
+    };
     /// A message of QoS 2 that is not in the store yet, or a message of QoS 1 after such a message.
     struct Received {
+        std::string user;
+        std::string client;
         std::uint16_t packet_id;  ///< 0: of QoS 1
         MessageRef message;
         PartRef part{};  ///< null: some shards have not named its receivers yet
         Collected collected{};
-        bool is_refused = false;            ///< its answer ends the exchange
-        std::vector<PartRef> sent_again{};  ///< answers to repetitions of the message
+        bool is_refused = false;  ///< its answer ends the exchange
+        std::vector<Repetition> sent_again{};
     };
+    void end_refused(OwnerId owner, const Received& refused);
+
     std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
     std::uint64_t unit_of_received_ = 0;  ///< the journal's latest unit that has one of them
 };
