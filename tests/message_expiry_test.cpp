@@ -11,12 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "server/base/calendar.h"
 #include "server/base/hash.h"
 #include "server/base/moved_wall_clock.h"
 #include "server/session/client_description.h"
 #include "tests/support/durable_cluster.h"
-#include "tests/support/restarted_world.h"
 #include "tests/support/test_store.h"
 
 using namespace pulsegate;
@@ -102,7 +100,6 @@ public:
         brokers.settle();
         brokers.kill();
         wall_.advance(Millis{seconds} * 1000);
-        begin_calendar(brokers.now());
         brokers.start();
         connect_publishers();
     }
@@ -120,7 +117,6 @@ public:
     std::uint64_t dropped() { return brokers->sum(&Counters::dropped_queue_full); }
 
 private:
-    RestoredCalendar calendar_;
     MovedWallClock wall_;  // goes on with the brokers' clock
 
 public:

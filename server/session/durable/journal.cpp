@@ -254,7 +254,7 @@ WallMillis as_wall_time(Millis when, Millis now) {
 
 Millis as_monotonic_time(WallMillis when, Millis now) {
     // Never 0, which is "never", nor before the process began.
-    return when == 0 ? 0 : std::max<Millis>(now + (when - expiry_clock(now)), 1);
+    return when == 0 ? 0 : std::max<Millis>(now + (when - wall_now()), 1);
 }
 
 MessageRef message_of(const StoredMessage& stored, Millis now) {
