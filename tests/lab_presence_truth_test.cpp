@@ -424,6 +424,26 @@ TEST_CASE("an answer that shows somebody as offline who has long been alive is a
     CHECK(answered_at(10s) == Faults{});  // the login may have taken as long
 }
 
+TEST_CASE("a version that comes again on the next connection is not out of order") {
+    const auto order_of_second = [](Duration since, bool is_again) {
+        Scene scene;
+        const auto told = [&](Duration at, std::uint64_t version) {
+            return scene.presence.observed({.observer = 1,
+                                            .user = client,
+                                            .online = true,
+                                            .version = version,
+                                            .at = start + at,
+                                            .since = start + since,
+                                            .is_again = is_again});
+        };
+        told(2s, 6);
+        return told(10s, 5);
+    };
+    CHECK(order_of_second(9s, true) == Order::repeated);
+    CHECK(order_of_second(9s, false) == Order::out_of_order);
+    CHECK(order_of_second(1s, true) == Order::out_of_order);
+}
+
 TEST_CASE("facts of liveness survive the way to another worker") {
     const Liveness fact{7, Kind::silent, start + 123ns, 15s};
     Buffer bytes;

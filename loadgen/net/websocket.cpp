@@ -188,7 +188,8 @@ UpgradeAnswer read_upgrade_answer(std::string_view received, const WebSocketNonc
     }
     const std::string_view head = received.substr(0, end + 2);
     const std::string_view status = head.substr(0, head.find("\r\n"));
-    if (!status.starts_with("HTTP/1.1 ")) return {Status::bad, 0, "the server speaks no HTTP/1.1"};
+    // A proxy may refuse in HTTP/1.0.
+    if (!status.starts_with("HTTP/1.")) return {Status::bad, 0, "the server speaks no HTTP/1.1"};
     if (!status.starts_with("HTTP/1.1 101"))
         return {Status::refused, 0, "no WebSocket: " + std::string(status)};
     if (std::string fault = fault_of_upgrade(head, nonce); !fault.empty())

@@ -28,14 +28,18 @@ CheckResult check_connected(const Evidence& seen) {
     return check;
 }
 
-/// A server without presence refuses each presence filter. One that grants some owes all of them.
+/// A server without presence refuses each presence filter, and one with rules most of them. One
+/// that grants most of them owes all.
 CheckResult check_subscribed(const Evidence& seen) {
-    const bool has_presence = seen[Count::presence_filters_granted] > 0;
+    const auto granted = seen[Count::presence_filters_granted];
     const auto presence = seen[Count::presence_filters_refused];
-    const auto refused = seen[Count::filters_refused] + (has_presence ? presence : 0);
+    const bool owes_presence = granted > presence;
+    const auto refused = seen[Count::filters_refused] + (owes_presence ? presence : 0);
     auto check = none_of("subscribed", "every subscription was granted", refused,
                          fmt::format("{} refused", show_count(refused)));
-    if (!has_presence && presence > 0) check.detail += ", and presence to everybody";
+    if (!owes_presence && presence > 0)
+        check.detail += fmt::format(", and {} of {} for presence", show_count(presence),
+                                    show_count(presence + granted));
     return check;
 }
 

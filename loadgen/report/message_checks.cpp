@@ -71,7 +71,8 @@ CheckResult check_released(const Evidence& seen) {
 CheckResult check_acknowledged(const Evidence& seen) {
     const char* promise = "every message of QoS 1 and 2 was acknowledged";
     const auto missing = seen[Count::unacknowledged] + seen[Count::publishes_refused];
-    if (!sends_at(seen.scenario, 1) && !sends_at(seen.scenario, 2) && missing == 0)
+    const bool is_sent = sends_at(seen.scenario, 1) || sends_at(seen.scenario, 2);
+    if (!is_sent && seen[Count::unacknowledged] == 0)
         return skipped("acknowledged", promise, "all messages were sent at QoS 0");
     if (seen[Count::acknowledged] + missing == 0)
         return skipped("acknowledged", promise, "no such messages were sent");

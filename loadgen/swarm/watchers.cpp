@@ -26,7 +26,8 @@ Watchers::Watchers(SwarmState& state, const Profiles& profiles)
     for (std::uint32_t watcher = 0; watcher < clients; ++watcher)
         for (const std::uint32_t user : users_watched_by(watcher)) {
             watch(watcher % assignment.workers, user);
-            if (state.owns(watcher)) pairs_.insert(pair_of(watcher, user));
+            if (state.owns(watcher) && assignment.target.presence_topic)
+                pairs_.insert(pair_of(watcher, user));
         }
     if (assignment.target.events_file.empty()) return;
     for (std::uint32_t client = 0; client < clients; ++client)
@@ -90,7 +91,7 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
     }
     const Time since = client.online() ? state_.common(client.online_since) : Time::max();
     observed({client.number(), *watched, text->online, text->version, state_.common(now),
-              message.retain, since},
+              message.retain, since, message.dup},
              now);
     return true;
 }

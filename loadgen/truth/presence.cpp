@@ -50,7 +50,9 @@ std::size_t Presence::PairHash::operator()(const Pair& pair) const {
 
 Presence::Order Presence::observed(const Observation& told) {
     Told& before = last_told_[{told.observer, told.user}];
-    if (told.version < before.version) return Order::out_of_order;
+    // MQTT-4.4.0-1: what was not acknowledged comes again on the next connection.
+    const bool may_repeat = told.is_again && before.at < told.since;
+    if (told.version < before.version) return may_repeat ? Order::repeated : Order::out_of_order;
     Observation seen = told;
     seen.snapshot = told.snapshot && before.at < told.since;
     const std::uint64_t last = std::exchange(before, {told.version, told.at}).version;

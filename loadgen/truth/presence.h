@@ -50,6 +50,7 @@ public:
         bool snapshot = false;
         /// Since then, the observer must be told each change; `max()`: it need not be told all.
         Time since = Time::max();
+        bool is_again = false;  ///< marked as a repetition of what it may not have acknowledged
     };
 
     /// `contradiction`: a different state than this or another observer was told for the same
