@@ -68,9 +68,10 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
                           : home(ban.user).client_limits().order_ban(ban.user, ban.client, now,
                                                                      until, ban.reason));
     }
-    for (const PutRevocation& each : kept_out.revocations)
-        lost += !home(each.user).revocations().revoke(
-            each.user, each.before, std::min(now, as_monotonic_time(each.before * 1000, now)));
+    for (const PutRevocation& each : kept_out.revocations) {
+        const Millis given = now + (each.before * 1000 - wall_now());  // below 0: before the start
+        lost += !home(each.user).revocations().revoke(each.user, each.before, std::min(now, given));
+    }
     const auto all = kept_out.bans.size() + kept_out.revocations.size();
     if (all > 0) spdlog::info("{} bans and revocations remain in force", all - lost);
     if (lost > 0) spdlog::error("{} bans or revocations exceed the limit, and are dropped", lost);
