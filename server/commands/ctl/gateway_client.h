@@ -31,7 +31,7 @@ class NobodyListens : public GatewayAway {
 };
 
 /// A client of a running gateway's HTTP API, with one connection for each request. It blocks its
-/// thread. A gateway counts as away if a connection to it can't be made in 15 s.
+/// thread. A gateway counts as away if a connection to it can't be made in 15 s for each address.
 class GatewayClient {
 public:
     using Verb = boost::beast::http::verb;
