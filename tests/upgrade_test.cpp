@@ -291,7 +291,7 @@ TEST_CASE("the pause of an upgrade is no silence of the client's") {
     ann.expect_close();
 }
 
-TEST_CASE("delayed messages that were due when an upgrade failed are published once") {
+TEST_CASE("due messages are published once, or cancelled, after an upgrade that failed") {
     constexpr int in_a_second = 8000;
     constexpr int messages = in_a_second + 5;
     const TemporaryFolder folder;
@@ -301,20 +301,23 @@ TEST_CASE("delayed messages that were due when an upgrade failed are published o
     Conversation ann(gateway);
     bob.login("bob");
     bob.send("82 r k1 s'news' 00").expect("90 r k1 00");
-    ann.login("ann");
+    ann.login("ann", Version::v5_0);
     std::string all;
     for (int i = 1; i <= in_a_second; ++i)
-        all += packet_of("30 r s'$delayed/3/news' '" + std::to_string(i) + "'");
+        all += packet_of(fmt::format("30 r s'$delayed/3/news' [ ] '{}'", i));
     ann.send_bytes(all);
-    for (int i = in_a_second + 1; i <= messages; ++i)
-        ann.send(fmt::format("32 r s'$delayed/3/news' k1 '{}'", i)).expect("40 r k1");
+    for (int i = in_a_second + 1; i <= messages; ++i) {
+        ann.send(fmt::format("32 r s'$delayed/3/news' k1 [ 26 s'delay-id' s'n{0}' ] '{0}'", i));
+        REQUIRE(ann.packet()[0] == '\x40');
+    }
     gateway.pass(clock, 4000);
     std::vector<std::string> got;
     while (got.size() < in_a_second) got.push_back(bob.packet());
     bob.expect_nothing();
     gateway.fail_to_upgrade();
+    ann.send(fmt::format("32 r s'$delayed/cancel/n{}' k1 [ ]", messages)).expect("40 02 k1");
     gateway.pass(clock, 1000);
-    while (got.size() < messages) got.push_back(bob.packet());
+    while (got.size() < messages - 1) got.push_back(bob.packet());
     gateway.pass(clock, 2000);
     bob.expect_nothing();
     std::ranges::sort(got);

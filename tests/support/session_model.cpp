@@ -292,9 +292,13 @@ bool SessionModel::subscribe(const std::string& client, const std::string& filte
         return is_new;
     }
     if (options.retain_handling == 2 || (options.retain_handling == 1 && !is_new)) {
-        for (RetainedRequest& request : session.requests)
-            if (request.filter == filter && !request.closed)
-                request.terms.push_back({options, identifier});
+        for (RetainedRequest& request : session.requests) {
+            if (request.filter != filter || request.closed) continue;
+            // Some of its own may have been passed over before, or will be.
+            if (options.no_local || request.terms.back().options.no_local)
+                for (auto& [note, must] : request.unsent) must &= note->publisher != client;
+            request.terms.push_back({options, identifier});
+        }
         return is_new;
     }
     for (RetainedRequest& request : session.requests)
