@@ -166,7 +166,7 @@ private:
         entries_.insert({std::move(key), ++last_number_, until, std::move(cause)});
     }
 
-    Entries::iterator erase(Entries::iterator entry) {
+    typename Entries::iterator erase(typename Entries::iterator entry) {
         ordered_ -= entry->cause.ordered;
         return entries_.erase(entry);
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 # Of the standard library and Boost; an array has a size.
 LIBRARY = (r"(?:std::(?:vector|deque|list|map|multimap|set|multiset|unordered_map|unordered_set|priority_queue|queue)"
-           r"|(?:boost::)?unordered_(?:flat_|node_)?(?:map|set)|boost::container::\w+"
+           r"|(?:boost::)?unordered_(?:flat_|node_)?(?:map|set)|boost::container::\w+|boost::multi_index_container"
            r"|boost::intrusive::(?:list|set|slist)|boost::circular_buffer)\s*<")
 # Ours, whose users fill them: what is in them is in the account of the class that has them.
 OURS = r"(?:Wheel|StackedWheel|FairQueue|FairOrder|TurnQueue|RecentCounts|Mailbox|StampSet|QueuedBodies)\b"

@@ -91,7 +91,7 @@ class AdminDoorTest(Scene, Folder):
         targets = ["/metrics", "/api/v1/wheel", "/api/v1/bans", "/api/v1/users/alice", "/api/v1/users?ids=alice",
                    "/api/v1/bans?address=127.0.0.1", "//metrics", "/healthz/../metrics", "/healthz/%2e%2e/metrics",
                    "/./metrics", "/%6detrics", "/healthz/", "/healthz%00/../metrics", "/metrics#/healthz", "*", "?",
-                   "http://x/metrics", "http://x/healthz", "/healthz;/metrics", "/metrics?/healthz", "/METRICS", ""]
+                   "http://x/metrics", "http://x/healthz/../metrics", "/healthz;/metrics", "/metrics?/healthz", "/METRICS", ""]
         methods = ["GET", "HEAD", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "FROB"]
         wrong = ["", "Bearer", "Bearer ", f"Bearer {self.TOKEN[:-1]}", f"Bearer {self.TOKEN}x", f"Bearer{self.TOKEN}",
                  f"Bearer  {self.TOKEN}", f"Basic {self.TOKEN}", self.TOKEN, f"Bearer {self.TOKEN},Bearer x"]

@@ -15,7 +15,7 @@ bool UserNames::Equal::operator()(const HashedText& name, const PresenceEntry* e
 
 PresenceEntry* UserNames::find(std::string_view name) const {
     const HashedText hashed(name);
-    const Table& table = tables_[table_of(hashed.hash)];
+    const SmallTable& table = tables_[table_of(hashed.hash)];
     const auto found = table.find(hashed);
     return found == table.end() ? nullptr : *found;
 }
@@ -30,14 +30,14 @@ void UserNames::erase(const PresenceEntry& entry) {
 }
 
 void UserNames::replace(const PresenceEntry& old, PresenceEntry& replacement) {
-    Table& table = tables_[table_of(Hash()(&old))];
+    SmallTable& table = tables_[table_of(Hash()(&old))];
     const auto place = table.find(const_cast<PresenceEntry*>(&old));
     // It has the same name, and therefore the same place.
     const_cast<PresenceEntry*&>(*place) = &replacement;
 }
 
 void UserNames::reserve(std::size_t users) {
-    for (Table& table : tables_) table.reserve(users / tables);
+    for (SmallTable& table : tables_) table.reserve(users / tables);
 }
 
 /// Each call looks at a sixteenth of the tables, because moving an entry hashes its name.

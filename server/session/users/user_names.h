@@ -47,13 +47,13 @@ private:
             return (*this)(name, entry);
         }
     };
-    using Table = boost::unordered_flat_set<PresenceEntry*, Hash, Equal>;
+    using SmallTable = boost::unordered_flat_set<PresenceEntry*, Hash, Equal>;
 
     /// A table takes the places of its entries from the first and the last bits of a hash.
     static std::size_t table_of(std::uint64_t hash) { return (hash >> 16) % tables; }
 
     static constexpr std::size_t tables = 256;
-    std::array<Table, tables> tables_;
+    std::array<SmallTable, tables> tables_;
     std::size_t size_ = 0;
     std::size_t next_ = 0;  ///< table to shrink
 };
