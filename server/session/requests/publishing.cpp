@@ -191,11 +191,11 @@ bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
 void Publishing::note_received(const Session& session, std::uint16_t packet_id,
                                PendingReceipt& receipt, bool is_kept, Millis now) {
     const OwnerId owner = session.state.owner;
-    auto& received = received_[owner];
-    const auto last = received.insert(received.end(), {.user = session.user.name,
-                                                       .client = session.client,
-                                                       .packet_id = packet_id,
-                                                       .message = receipt.collected()});
+    Sender& sender =
+        received_.try_emplace(owner, Sender{session.user.name, session.client, {}}).first->second;
+    auto& received = sender.received;
+    const auto last =
+        received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
     const bool can_refuse = session.terms.version == Version::v5_0;
     receipt.then([this, owner, last, can_refuse, is_kept, here = receipt.reach(), now](
                      const PartRef& part, Collected collected) {
@@ -213,24 +213,25 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
 /// after a crash only what is not stored comes, and it would come late (MQTT 5.0, 4.6).
 void Publishing::store_received(OwnerId owner, Millis now) {
     const auto found = received_.find(owner);
-    auto& received = found->second;
+    auto& received = found->second.received;
     for (; !received.empty() && received.front().part; received.pop_front()) {
         Received& first = received.front();
         const bool is_noted = first.packet_id != 0 && !first.is_refused;
         if (first.packet_id != 0) first.part->await_retries();
         journal_.put(first.message, std::move(first.collected), first.part, now);
         if (is_noted) journal_.add(PutIncoming{owner, first.packet_id}, first.part);
-        if (first.packet_id != 0 && first.is_refused) end_refused(owner, first);
+        if (first.packet_id != 0 && first.is_refused) end_refused(owner, found->second);
         for (const Repetition& each : first.sent_again) journal_.await(each.part);
         unit_of_received_ = journal_.unit();
     }
     if (received.empty()) received_.erase(found);
 }
 
-/// The connection may have ended before the answer, see `answer_late`. If the client sends the
-/// message again, that must not be taken for a repetition of an accepted one. Repetitions that came
-/// before are answered as the first one.
-void Publishing::end_refused(OwnerId owner, const Received& refused) {
+/// For the sender's first message. The connection may have ended before the answer, see
+/// `answer_late`. If the client sends the message again, that must not be taken for a repetition of
+/// an accepted one. Repetitions that came before are answered as the first one.
+void Publishing::end_refused(OwnerId owner, const Sender& sender) {
+    const Received& refused = sender.received.front();
     for (const Repetition& each : refused.sent_again) {
         const Session* const session = receipts_.session_of(each.receipt);
         if (session && session->terms.version == Version::v5_0)
@@ -239,8 +240,8 @@ void Publishing::end_refused(OwnerId owner, const Received& refused) {
         else if (session)
             receipts_.refuse(each.receipt);
     }
-    const User* const user = presence_.find(refused.user);
-    Session* const session = user ? sessions_.find(*user, refused.client) : nullptr;
+    const User* const user = presence_.find(sender.user);
+    Session* const session = user ? sessions_.find(*user, sender.client) : nullptr;
     if (session && session->state.owner == owner)
         session->state.exchanges().release(refused.packet_id);
 }
@@ -249,7 +250,7 @@ void Publishing::end_refused(OwnerId owner, const Received& refused) {
 void Publishing::await_received(PutIncoming incoming, PendingReceipt& receipt) {
     const auto found = received_.find(incoming.owner);
     if (found != received_.end())
-        for (Received& each : found->second)
+        for (Received& each : found->second.received)
             if (each.packet_id == incoming.packet_id) {
                 const PartRef part = receipt.part();
                 return each.sent_again.push_back({receipt.close(), part});

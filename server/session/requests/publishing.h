@@ -101,8 +101,6 @@ private:
     };
     /// A message of QoS 2 that is not in the store yet, or a message of QoS 1 after such a message.
     struct Received {
-        std::string user;
-        std::string client;
         std::uint16_t packet_id;  ///< 0: of QoS 1
         MessageRef message;
         PartRef part{};  ///< null: some shards have not named its receivers yet
@@ -110,9 +108,14 @@ private:
         bool is_refused = false;  ///< its answer ends the exchange
         std::vector<Repetition> sent_again{};
     };
-    void end_refused(OwnerId owner, const Received& refused);
+    struct Sender {
+        std::string user;
+        std::string client;
+        std::list<Received> received;  ///< in the order of PUBLISHes
+    };
+    void end_refused(OwnerId owner, const Sender& sender);
 
-    std::map<OwnerId, std::list<Received>> received_;  ///< in the order of PUBLISHes
+    std::map<OwnerId, Sender> received_;
     std::uint64_t unit_of_received_ = 0;  ///< the journal's latest unit that has one of them
 };
 
