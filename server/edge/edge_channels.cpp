@@ -67,7 +67,8 @@ void EdgeChannels::receive(const LinkMail& mail) {
     if (mail.kind == LinkMail::Kind::begun) outputs_.try_emplace(mail.link);
     if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
     const auto output = outputs_.find(mail.link);
-    if (output != outputs_.end()) note_connection(output->second, mail.kind);
+    if (output != outputs_.end() && mail.kind != LinkMail::Kind::frames)
+        note_connection(output->second, mail.kind);
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame, mail.link);
 }

@@ -191,8 +191,12 @@ bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
 void Publishing::note_received(const Session& session, std::uint16_t packet_id,
                                PendingReceipt& receipt, bool is_kept, Millis now) {
     const OwnerId owner = session.state.owner;
-    Sender& sender =
-        received_.try_emplace(owner, Sender{session.user.name, session.client, {}}).first->second;
+    const auto [found, is_first] = received_.try_emplace(owner);
+    Sender& sender = found->second;
+    if (is_first) {
+        sender.user = session.user.name;
+        sender.client = session.client;
+    }
     auto& received = sender.received;
     const auto last =
         received.insert(received.end(), {.packet_id = packet_id, .message = receipt.collected()});
