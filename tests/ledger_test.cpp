@@ -137,6 +137,28 @@ TEST_CASE("a message that is stored late is found at the next start, though late
     CHECK(store.found().waits(2, 9));
 }
 
+TEST_CASE("a message that is stored late costs the same, whatever was stored since") {
+    Store store({.wal_bytes = 1 << 30});
+    std::vector<Operation> operations{session(1), session(2, "bob")};
+    constexpr Stamp last = 50'000'000;
+    for (Stamp stamp = 1000; stamp <= last; stamp += 1000) operations.push_back(put(stamp, {1, 2}));
+    operations.emplace_back(Done{.owner = 1, .upto = last});
+    commit(*store, std::move(operations));
+    commit(*store, {});
+    const std::size_t before = store.wal_size();
+    commit(*store, {put(5, {1})});
+    CHECK(store.wal_size() - before < 10 * 4096);
+    commit(*store, {put(last + 1, {1}), Done{.owner = 1, .beyond = {last + 1}}});
+    store.restart();
+    CHECK(store.found().waits(1, 5));
+    CHECK_FALSE(store.found().waits(1, 1000));
+    CHECK_FALSE(store.found().waits(1, last + 1));
+    CHECK(store.found().waits(2, 1000));
+    commit(*store, {Done{.owner = 1, .beyond = {5}}});
+    store.restart();
+    CHECK_FALSE(store.found().waits(1, 5));
+}
+
 TEST_CASE("a message can get one more receiver, whose cursor may be beyond it") {
     Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), put(5, {1}), put(7, {1}), put(9, {1, 2})});

@@ -45,8 +45,7 @@ public:
             " FROM owner LEFT JOIN cursor ON owner = id ORDER BY id",
             [&](const Row& row) {
                 note(row.as<OwnerId>(0));
-                index_.add_owner(row.as<OwnerId>(0),
-                                 {.upto = row.bits(6), .beyond = decode_stamps(row.view(7))});
+                index_.add_owner(row.as<OwnerId>(0), decode_cursor(row.bits(6), row.view(7)));
                 visitor_.owner(read_owner(row));
             });
     }

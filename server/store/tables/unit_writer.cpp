@@ -33,10 +33,6 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       delayed_(delayed),
       events_(events),
       drops_(drops),
-      receivers_between_(database,
-                         "SELECT stamp, receivers FROM message WHERE stamp > ?1 AND stamp <= ?2"
-                         " UNION ALL SELECT stamp, receivers FROM receiver"
-                         " WHERE stamp > ?1 AND stamp <= ?2 AND owner = ?3"),
       add_message_(database, "INSERT OR IGNORE INTO message VALUES(?,?,?,?,?,?,?,?)"),
       put_receiver_(database, "INSERT OR REPLACE INTO receiver VALUES(?,?,?)"),
       remove_message_(database, "DELETE FROM message WHERE stamp = ?"),
@@ -141,8 +137,8 @@ void UnitWriter::finish() {
     for (const OwnerId owner : changed) {
         const Cursor& cursor = *cursors_.at(owner);
         if (cursor == index_.cursor(owner).value_or(Cursor())) continue;
-        const std::string beyond = encode_stamps(cursor.beyond);
-        put_cursor_.run(owner, cursor.upto, blob(beyond));
+        const CursorRow row = encode_cursor(cursor);
+        put_cursor_.run(owner, row.upto, blob(row.beyond));
     }
     dropped_rows_removed_ = removes_dropped_rows() && remove_dropped_rows();
 }
@@ -194,11 +190,12 @@ void UnitWriter::apply(const PutMessage& put) {
 }
 
 /// Stamps grow, so that hardly ever is anybody done with a new message. It is one that comes late,
-/// or that comes back to a member of a shared subscription.
+/// an old retained one, or one that comes back to a member of a shared subscription. Without this,
+/// a start would take it for done.
 void UnitWriter::await(OwnerId owner, Stamp stamp) {
     const bool may_be_late = stamp <= index_.latest_done() || cursors_.contains(owner);
     Cursor* const late = may_be_late ? cursor(owner) : nullptr;
-    if (late && late->has_done(stamp)) reopen(owner, *late, stamp);
+    if (late && late->has_done(stamp)) late->reopen(stamp);
 }
 
 /// A row of its own: the message's is not written again, however many there are.
@@ -224,22 +221,6 @@ void UnitWriter::write_message(const PutMessage& put, const std::string& receive
         for (const Receiver& receiver : put.receivers) put_receiver(put.stamp, receiver);
     bytes_ += receivers.size() + message.topic.size() + message.properties.size() +
               message.payload.size();
-}
-
-/// Puts the cursor back before `stamp`: else the message would be taken for done after a restart.
-void UnitWriter::reopen(OwnerId owner, Cursor& cursor, Stamp stamp) {
-    std::vector<Stamp> done;
-    receivers_between_.each(
-        [&](const Row& row) {
-            const auto receivers = decode_receivers(row.bits(0), row.view(1));
-            if (!receivers) return;
-            const bool received =
-                std::any_of(receivers->begin(), receivers->end(),
-                            [&](const Receiver& each) { return each.owner == owner; });
-            if (received) done.push_back(row.bits(0));
-        },
-        stamp, cursor.upto, owner);
-    cursor.reopen(stamp, done);
 }
 
 /// Its rows end with the cursor that says so, and not with the messages: one member who is away for

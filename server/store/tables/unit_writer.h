@@ -108,7 +108,6 @@ private:
     void await(OwnerId owner, Stamp stamp);
     void end(OwnerId owner);
     void put_receiver(Stamp stamp, const Receiver& receiver);
-    void reopen(OwnerId owner, Cursor& cursor, Stamp stamp);
     void write_message(const PutMessage& put, const std::string& receivers);
     bool remove_dropped_rows();
 
@@ -124,7 +123,6 @@ private:
     unsigned dropped_rows_stay_ = 0;     ///< until the drops have aged so often
     bool dropped_rows_removed_ = false;  ///< all of them, by this transaction
 
-    Statement receivers_between_;
     Statement add_message_;
     Statement put_receiver_;
     Statement remove_message_;

@@ -8,56 +8,22 @@
 
 namespace pulsegate {
 
-namespace {
-
-void insert_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
-    const auto place = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    if (place == stamps.end() || *place != stamp) stamps.insert(place, stamp);
-}
-
-void erase_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
-    const auto place = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    if (place != stamps.end() && *place == stamp) stamps.erase(place);
-}
-
-void erase_upto(std::vector<Stamp>& stamps, Stamp upto) {
-    stamps.erase(stamps.begin(), std::upper_bound(stamps.begin(), stamps.end(), upto));
-}
-
-}  // namespace
-
-bool Cursor::has_done(Stamp stamp) const {
-    return stamp <= upto || std::binary_search(beyond.begin(), beyond.end(), stamp);
-}
-
-void Cursor::add(const Done& done) {
-    upto = std::max(upto, done.upto);
-    for (const Stamp stamp : done.beyond) insert_sorted(beyond, stamp);
-    erase_upto(beyond, upto);
-}
-
-void Cursor::reopen(Stamp stamp, const std::vector<Stamp>& done) {
-    upto = std::min(upto, stamp - 1);
-    for (const Stamp each : done) insert_sorted(beyond, each);
-    erase_sorted(beyond, stamp);
-}
-
 bool WaitingIndex::is_due(OwnerId owner, Stamp stamp) const {
     const auto found = owners_.find(owner);
-    if (found == owners_.end() || stamp <= found->second.upto) return false;
-    return !std::ranges::binary_search(beyond(owner), stamp);
+    if (found == owners_.end()) return false;
+    return (stamp <= found->second.upto) == std::ranges::binary_search(exceptions(owner), stamp);
 }
 
 std::optional<Cursor> WaitingIndex::cursor(OwnerId owner) const {
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return std::nullopt;
-    return Cursor{.upto = found->second.upto, .beyond = beyond(owner)};
+    return Cursor{.upto = found->second.upto, .exceptions = exceptions(owner)};
 }
 
 void WaitingIndex::add_owner(OwnerId owner, Cursor cursor) {
     note_done(cursor);
     if (owners_.try_emplace(owner, Owner{cursor.upto}).second)
-        set_beyond(owner, std::move(cursor.beyond));
+        set_exceptions(owner, std::move(cursor.exceptions));
 }
 
 void WaitingIndex::end_owner(OwnerId owner) {
@@ -65,7 +31,7 @@ void WaitingIndex::end_owner(OwnerId owner) {
     if (found == owners_.end()) return;
     const auto waiting = std::move(found->second.waiting);
     owners_.erase(found);
-    beyond_.erase(owner);
+    exceptions_.erase(owner);
     for (const Stamp stamp : waiting.all()) release(stamp);
 }
 
@@ -87,47 +53,61 @@ void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
     if (found == owners_.end()) return;
     note_done(cursor);
     auto& [upto, waiting] = found->second;
-    const auto done = std::ranges::upper_bound(waiting.all(), cursor.upto) - waiting.all().begin();
-    const auto done_count = static_cast<std::size_t>(done);
-    for (const Stamp stamp : waiting.all().first(done_count)) release(stamp);
-    waiting.erase_first(done_count);
-    for (const Stamp stamp : cursor.beyond)
-        if (waiting.erase(stamp)) release(stamp);
+    release_done(waiting, cursor);
 
-    // Those before the first waiting one need not be kept one by one.
-    const auto first = waiting.empty()
-                           ? cursor.beyond.end()
-                           : std::ranges::lower_bound(cursor.beyond, waiting.all().front());
-    if (first != cursor.beyond.begin()) cursor.upto = *std::prev(first);
-    cursor.beyond.erase(cursor.beyond.begin(), first);
+    // What is done before the next waiting one need not be kept one by one.
+    std::vector<Stamp>& exceptions = cursor.exceptions;
+    const auto next = std::ranges::upper_bound(waiting.all(), cursor.upto);
+    const auto first = std::ranges::upper_bound(exceptions, cursor.upto);
+    const auto last = next == waiting.all().end()
+                          ? exceptions.end()
+                          : std::lower_bound(first, exceptions.end(), *next);
+    if (first != last) cursor.upto = *std::prev(last);
+    exceptions.erase(first, last);
     upto = cursor.upto;
-    set_beyond(owner, std::move(cursor.beyond));
+    set_exceptions(owner, std::move(exceptions));
     forget_deleted(owner);
 }
 
-const std::vector<Stamp>& WaitingIndex::beyond(OwnerId owner) const {
-    static const std::vector<Stamp> none;
-    const auto found = beyond_.find(owner);
-    return found == beyond_.end() ? none : found->second.stamps;
+void WaitingIndex::release_done(StampSet& waiting, const Cursor& cursor) {
+    const auto later = std::ranges::upper_bound(cursor.exceptions, cursor.upto);
+    const auto below = waiting.all().first(static_cast<std::size_t>(
+        std::ranges::upper_bound(waiting.all(), cursor.upto) - waiting.all().begin()));
+    std::vector<Stamp> done;
+    std::set_difference(below.begin(), below.end(), cursor.exceptions.begin(), later,
+                        std::back_inserter(done));
+    if (done.size() == below.size())
+        waiting.erase_first(done.size());
+    else
+        for (const Stamp stamp : done) waiting.erase(stamp);
+    for (const Stamp stamp : done) release(stamp);
+    for (auto each = later; each != cursor.exceptions.end(); ++each)
+        if (waiting.erase(*each)) release(*each);
 }
 
-void WaitingIndex::set_beyond(OwnerId owner, std::vector<Stamp> stamps) {
+const std::vector<Stamp>& WaitingIndex::exceptions(OwnerId owner) const {
+    static const std::vector<Stamp> none;
+    const auto found = exceptions_.find(owner);
+    return found == exceptions_.end() ? none : found->second.stamps;
+}
+
+void WaitingIndex::set_exceptions(OwnerId owner, std::vector<Stamp> stamps) {
     if (stamps.empty())
-        beyond_.erase(owner);
+        exceptions_.erase(owner);
     else
-        beyond_[owner].stamps = std::move(stamps);
+        exceptions_[owner].stamps = std::move(stamps);
 }
 
 /// As often as they have doubled: each is examined twice on average.
 void WaitingIndex::forget_deleted(OwnerId owner) {
-    const auto found = beyond_.find(owner);
-    if (found == beyond_.end() || found->second.stamps.size() <= found->second.room) return;
+    const auto found = exceptions_.find(owner);
+    if (found == exceptions_.end() || found->second.stamps.size() <= found->second.room) return;
     auto& [stamps, room] = found->second;
     std::erase_if(stamps, [this](Stamp stamp) {
         return !is_waited_for(stamp) && !undeleted_.contains(stamp);
     });
     room = 2 * stamps.size() + least_room;
-    if (stamps.empty()) beyond_.erase(found);
+    if (stamps.empty()) exceptions_.erase(found);
 }
 
 void WaitingIndex::add_dead(Stamp stamp) {
@@ -141,8 +121,8 @@ void WaitingIndex::await(Stamp stamp, std::uint32_t owners) {
 }
 
 void WaitingIndex::note_done(const Cursor& cursor) {
-    const Stamp latest = cursor.beyond.empty() ? cursor.upto : cursor.beyond.back();
-    latest_done_ = std::max(latest_done_, latest);
+    latest_done_ = std::max(latest_done_, cursor.upto);
+    if (!cursor.exceptions.empty()) latest_done_ = std::max(latest_done_, cursor.exceptions.back());
 }
 
 void WaitingIndex::release(Stamp stamp) {
@@ -166,7 +146,7 @@ void WaitingIndex::forget_dead(std::size_t count) {
 void WaitingIndex::give_room_back() {
     constexpr std::size_t most_moved = 1'000'000;
     shrink_if_sparse(owners_, most_moved);
-    shrink_if_sparse(beyond_, most_moved);
+    shrink_if_sparse(exceptions_, most_moved);
     shrink_if_sparse(awaited_, most_moved);
     shrink_if_sparse(further_, most_moved);
     shrink_if_sparse(undeleted_, most_moved);
@@ -175,7 +155,7 @@ void WaitingIndex::give_room_back() {
 }
 
 std::size_t WaitingIndex::room() const {
-    return owners_.bucket_count() + beyond_.bucket_count() + awaited_.bucket_count() +
+    return owners_.bucket_count() + exceptions_.bucket_count() + awaited_.bucket_count() +
            further_.bucket_count() + undeleted_.bucket_count() + dead_.capacity();
 }
 

@@ -8,31 +8,17 @@
 #include <vector>
 
 #include "server/store/ledger/unit.h"
+#include "server/store/tables/cursor.h"
 #include "server/store/tables/stamp_set.h"
 
 namespace pulsegate {
-
-/// The messages that an owner is done with: all messages up to a stamp, and some later ones.
-struct Cursor {
-    Stamp upto = 0;
-    std::vector<Stamp> beyond{};  ///< ascending
-
-    bool has_done(Stamp stamp) const;
-    void add(const Done& done);
-
-    /// The owner gets a message that it is done with, or that is older than `upto`. Of the messages
-    /// after it, only `done` remain done.
-    void reopen(Stamp stamp, const std::vector<Stamp>& done);
-
-    bool operator==(const Cursor&) const = default;
-};
 
 /// Which owners wait for which committed messages. It takes 32 bytes for each owner and 8 for each
 /// message, and another 8 for each owner and message if the owner waits for more than one. It finds
 /// messages that nobody waits for any more. It knows no database.
 ///
-/// An owner may never finish its oldest message. Later messages that it is done with are remembered
-/// only while the messages exist for other owners.
+/// An owner may never finish its oldest message. Exceptions of its cursor are remembered only while
+/// their messages exist.
 class WaitingIndex {
 public:
     void reserve(std::size_t owners) { owners_.reserve(owners); }
@@ -70,14 +56,15 @@ private:
         StampSet waiting{};
     };
     static constexpr std::size_t least_room = 64;
-    struct Beyond {
+    struct Exceptions {
         std::vector<Stamp> stamps{};
         std::size_t room = least_room;  ///< beyond this size, stamps of deleted messages are
                                         ///< removed
     };
 
-    const std::vector<Stamp>& beyond(OwnerId owner) const;
-    void set_beyond(OwnerId owner, std::vector<Stamp> stamps);
+    const std::vector<Stamp>& exceptions(OwnerId owner) const;
+    void set_exceptions(OwnerId owner, std::vector<Stamp> stamps);
+    void release_done(StampSet& waiting, const Cursor& cursor);
     void forget_deleted(OwnerId owner);
     void add_dead(Stamp stamp);
     void note_done(const Cursor& cursor);
@@ -86,7 +73,7 @@ private:
     void give_room_back();
 
     boost::unordered_flat_map<OwnerId, Owner> owners_;
-    boost::unordered_flat_map<OwnerId, Beyond> beyond_;  ///< of cursors; few have any
+    boost::unordered_flat_map<OwnerId, Exceptions> exceptions_;  ///< of cursors; few have any
     boost::unordered_flat_set<Stamp> awaited_;
     /// For messages that several owners wait for: the number of further owners.
     boost::unordered_flat_map<Stamp, std::uint32_t> further_;
