@@ -70,7 +70,8 @@ StandbyState EdgeServer::state() {
                 server_.links().is_linked() && server_.drain().phase() == DrainState::Phase::none,
             .connections = server_.admission().open(),
             .drain = &server_.drain(),
-            .addresses = &server_.address_limits()};
+            .addresses = &server_.address_limits(),
+            .api = &server_.api()};
 }
 
 bool EdgeServer::begin_drain(const DrainTerms& terms) {

@@ -114,6 +114,7 @@ public:
     const Admission& admission() const { return admission_; }
     AddressLimits& address_limits() { return address_limits_; }
 
+    Admin& api() { return *admin_; }
     /// The pieces that an upgrade works with, see handover/. Between `start` and `stop`.
     GatewayPieces pieces();
 

@@ -3,6 +3,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <utility>
 
 #include "server/http/api.h"
@@ -49,6 +50,12 @@ struct Admin::Impl {
                .settings = config,
                .chat = chat},
               std::move(tokens)) {}
+
+    boost::asio::awaitable<ApiReply> answer(std::string path) {
+        const ApiRequest request{
+            .method = boost::beast::http::verb::get, .path = path, .is_let_in = true};
+        co_return co_await api.answer(request);
+    }
 
     const AdminHost host;
     RepeatedRequests repeated;  ///< the server's unfinished requests end here when it is destroyed
@@ -107,6 +114,14 @@ void Admin::start() {
 }
 
 void Admin::stop() { impl_->server.stop(); }
+
+void Admin::ask(std::string path, std::function<void(ApiReply)> done) {
+    boost::asio::co_spawn(
+        impl_->server.io(), impl_->answer(std::move(path)),
+        [done = std::move(done)](const std::exception_ptr& failed, ApiReply reply) {
+            if (!failed) done(std::move(reply));
+        });
+}
 
 void Admin::hold() { impl_->server.hold(); }
 void Admin::release() { impl_->server.release(); }

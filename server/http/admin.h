@@ -5,11 +5,13 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "server/auth/admin_tokens.h"
 #include "server/base/files/unique_fd.h"
 #include "server/http/questions/admin_host.h"
+#include "server/http/serving/api_message.h"
 #include "server/settings/config.h"
 #include "server/shard/gateway_parts.h"
 
@@ -63,6 +65,10 @@ public:
     void stop();
 
     /// Stops its thread, before it returns, until `release`.
+    /// Answers a GET request of this process, which needs no token. `done` is called on the API's
+    /// thread, unless the API stops first. Any thread.
+    void ask(std::string path, std::function<void(ApiReply)> done);
+
     void hold();
     void release();
 

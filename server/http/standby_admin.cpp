@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
+#include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "server/cluster/membership.h"
+#include "server/http/admin.h"
 #include "server/http/audit.h"
 #include "server/http/forwarding.h"
 #include "server/http/guard.h"
@@ -15,6 +21,7 @@
 #include "server/http/operation/cluster.h"
 #include "server/http/operation/drain.h"
 #include "server/http/operation/reload.h"
+#include "server/http/questions/shard_questions.h"
 #include "server/http/routes.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/http_server.h"
@@ -74,7 +81,7 @@ std::optional<ApiReply> mistake(const Route::Method& method, const ApiRequest& r
     }
 }
 
-ApiReply metrics_reply(const ClusterView& view, const StandbyState& state) {
+ApiReply metrics_of_node(const ClusterView& view, const StandbyState& state) {
     const std::vector<ShardStatus> none;
     Families families(none);
     families.append(cluster_metrics(view));
@@ -139,7 +146,8 @@ struct StandbyAdmin::Impl {
         }
         const Route::Method* const method = find_route(request.path).method(request.method);
         const bool reloads = request.path == "/api/v1/reload";
-        if (!method || (!reloads && request.path != "/api/v1/drain")) co_return shown(request);
+        if (!method || (!reloads && request.path != "/api/v1/drain"))
+            co_return co_await shown(request);
         if (auto wrong = mistake(*method, request)) co_return *std::move(wrong);
         if (reloads) co_return co_await reload(request);
         co_return drain(request);
@@ -177,18 +185,47 @@ struct StandbyAdmin::Impl {
         return reply;
     }
 
-    ApiReply shown(const ApiRequest& request) const {
-        const WebFile* const file = file_of_page(request);
-        const bool is_start = request.path == "/" && !state().is_linked;
-        if (file) return web_file_reply(is_start ? *find_web_file("/standby") : *file);
-        if (request.path == "/healthz") return api_reply({{"status", "ok"}});
+    boost::asio::awaitable<ApiReply> shown(const ApiRequest& request) {
         const StandbyState now = state();
-        if (request.path == "/readyz" && now.is_linked) return api_reply({{"status", "ready"}});
+        const WebFile* const file = file_of_page(request);
+        const bool is_start = request.path == "/" && !now.is_linked;
+        if (file) co_return web_file_reply(is_start ? *find_web_file("/standby") : *file);
+        if (request.path == "/healthz" && now.api) co_return co_await ask(*now.api, "/healthz");
+        if (request.path == "/healthz") co_return api_reply({{"status", "ok"}});
+        if (request.path == "/readyz" && now.is_linked) co_return api_reply({{"status", "ready"}});
         const ClusterView view = cluster.view();
         if (request.path == "/api/v1/cluster" && request.method == verb::get)
-            return api_reply(cluster_json(view));
-        if (request.path == "/metrics") return metrics_reply(view, now);
-        return not_ready(view, is_probe(request));
+            co_return api_reply(cluster_json(view));
+        if (request.path == "/metrics") co_return co_await metrics(view, now);
+        co_return not_ready(view, is_probe(request));
+    }
+
+    boost::asio::awaitable<ApiReply> metrics(const ClusterView& view, const StandbyState& now) {
+        ApiReply reply = metrics_of_node(view, now);
+        if (!now.api) co_return reply;
+        ApiReply of_loops = co_await ask(*now.api, "/metrics");
+        if (of_loops.status == boost::beast::http::status::ok) of_loops.body += reply.body;
+        co_return of_loops;
+    }
+
+    /// What the API of this edge's event loops answers.
+    boost::asio::awaitable<ApiReply> ask(Admin& api, const char* path) {
+        struct Answer {
+            explicit Answer(boost::asio::io_context& io) : arrival(io, std::chrono::seconds(5)) {}
+            boost::asio::steady_timer arrival;
+            ApiReply reply = shard_unavailable();
+        };
+        const auto answer = std::make_shared<Answer>(server.io());
+        api.ask(path, [answer, &io = server.io()](ApiReply reply) {
+            boost::asio::post(io, [answer, reply = std::move(reply)]() mutable {
+                answer->reply = std::move(reply);
+                answer->arrival.cancel();
+            });
+        });
+        boost::system::error_code cancelled;
+        co_await answer->arrival.async_wait(
+            boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
+        co_return std::move(answer->reply);
     }
 
     const Membership& cluster;

@@ -14,6 +14,7 @@
 namespace pulsegate {
 
 class AddressLimits;
+class Admin;
 class Membership;
 
 /// What a standby does for clients at present.
@@ -23,13 +24,14 @@ struct StandbyState {
     std::size_t connections = 0;
     const DrainState* drain = nullptr;   ///< null: it serves no clients
     AddressLimits* addresses = nullptr;  ///< with the bans that it has set itself; null: the same
+    Admin* api = nullptr;                ///< knows its event loops; null: the same
 };
 
 /// The HTTP API of a standby node. It answers what is about this node itself: /healthz, /readyz
 /// (ready if it serves clients as an edge), /metrics, /api/v1/cluster, /api/v1/drain and
-/// /api/v1/reload. The node that owns the data answers all other requests to /api/v1. The page at /
-/// is the dashboard, or says that the node stands by. It owns its listeners and a thread of its
-/// own.
+/// /api/v1/reload. The API of an edge's own event loops helps with /healthz and /metrics. The node
+/// that owns the data answers all other requests to /api/v1. The page at / is the dashboard, or
+/// says that the node stands by. It owns its listeners and a thread of its own.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;

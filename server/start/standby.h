@@ -31,6 +31,7 @@ public:
           config_(config),
           host_(std::move(host)),
           make_service_(std::move(make_service)) {}
+    ~Standby() { stop(); }
 
     /// Returns false when `give_up`, which it calls several times a second, returns true. Throws
     /// ConfigError.
@@ -59,7 +60,7 @@ private:
     Config config_;
     const AdminHost host_;
     const MakeService make_service_;
-    std::unique_ptr<StandbyService> service_{};  // outlives the API, which asks it
+    std::unique_ptr<StandbyService> service_{};  // the API asks it
     std::optional<StandbyAdmin> admin_{};
 };
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import ssl
@@ -110,6 +111,19 @@ class LoginTest(EdgeCase):
         home.wait_for_log("its user's logins were revoked after the auth-hook was asked")
         wait_until(lambda: code(edge.port, "c", "ann", "right") == 0, what="another answer of the hook")
         self.assertEqual(len(backend.questions), 2)
+
+    def test_the_metrics_of_an_edge_have_its_own_connections_and_refusals(self):
+        home, edge = self.nodes("--password-file", add_users(self.path / "users", ann="right"))
+        with Client(edge.port) as ann:
+            ann.send(packets.connect(5, "c", username="ann", password="right"))
+            self.assertEqual(ann.receive()[1][1], 0)
+            self.assertEqual(code(edge.port, "other", "ann", "wrong"), 0x86)
+            self.assertEqual([node.metric("pulsegate_logins_refused_total") for node in (home, edge)], [0, 1])
+            self.assertEqual([node.metric("pulsegate_forwarded_clients") for node in (home, edge)], [1, 0])
+            wait_until(lambda: edge.metric("pulsegate_connections") == 1, what="the end of the refused client")
+        families = re.findall(r"^# TYPE (\S+) ", edge.get("/metrics")[1], re.MULTILINE)
+        self.assertEqual(len(families), len(set(families)))
+        self.assertLess({"pulsegate_edge_linked", "pulsegate_cluster_nodes", "process_cpu_seconds_total"}, set(families))
 
     def test_a_ban_that_the_edge_has_set_is_lifted_at_the_edge(self):
         users = add_users(self.path / "users", ann="right")
