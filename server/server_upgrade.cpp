@@ -60,6 +60,7 @@ GatewayRecord Server::describe() {
         shard->call([&](Shard& each) { pulsegate::describe(each.client_limits(), record, now); })
             .get();
     if (tls_) record.ticket_keys = tls_->ticket_keys().describe();
+    record.answers = admin_->answers();
     return record;
 }
 
@@ -68,6 +69,7 @@ GatewayRecord Server::describe() {
 void Server::adopt(const GatewayRecord& record) {
     const Millis now = monotonic_now();
     admission_.login_rate().adopt(record.login_wait, now);
+    admin_->adopt(record.answers);
     pulsegate::adopt(address_limits_, record, now);
     const bool are_as_many = record.shards.size() == shards_.size();
     for (std::size_t to = 0; to < shards_.size(); ++to)

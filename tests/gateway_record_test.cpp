@@ -79,6 +79,13 @@ TEST_CASE("the records of a gateway and of a history come back as they were") {
     CHECK(decode_history(encode(full_history())) == full_history());
 }
 
+TEST_CASE("the record has the answers to requests with a key") {
+    GatewayRecord record = full_gateway();
+    record.answers = {{.key = "desk publish k", .body_hash = "hash", .age = 7, .answer = "{}"},
+                      {.key = "desk publish l", .body_hash = "hash", .answer = "{}"}};
+    CHECK(decode_gateway(encode(record)) == record);
+}
+
 TEST_CASE("a gateway's record that is cut or has any bit flipped is refused") {
     const std::string bytes = encode(full_gateway());
     for (std::size_t size = 0; size < bytes.size(); ++size)

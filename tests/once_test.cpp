@@ -62,6 +62,26 @@ TEST_CASE("beyond the number of keys the oldest go") {
     CHECK(requests.begin("0", one_body, 1) == Verdict::is_new);
 }
 
+TEST_CASE("the next process gives the same answers, for as long as this one would have") {
+    RepeatedRequests before;
+    answer_at(before, "first", 0, "one");
+    answer_at(before, "second", 1000, "two");
+    CHECK(before.begin("under way", one_body, 1000) == Verdict::is_new);
+    RepeatedRequests after;
+    constexpr Millis later = 5000;  // its clock may be another one
+    after.adopt(before.describe(2000), later + 2000);
+    CHECK(after.size() == 2);
+    CHECK(after.bytes() < before.bytes());
+    CHECK(after.begin("first", one_body, later + 2000) == Verdict::is_repeated);
+    CHECK(after.answer("first") == "one");
+    CHECK(after.begin("first", another_body, later + 2000) == Verdict::other_body);
+    CHECK(after.begin("under way", one_body, later + 2000) == Verdict::is_new);
+    CHECK(after.begin("first", one_body, later + RepeatedRequests::kept) == Verdict::is_new);
+    CHECK(after.begin("second", one_body, later + RepeatedRequests::kept) == Verdict::is_repeated);
+    CHECK(after.answer("second") == "two");
+    before.finish("under way", std::nullopt);
+}
+
 TEST_CASE("beyond their bytes the oldest answers go") {
     RepeatedRequests requests;
     const std::string large(RepeatedRequests::most_bytes / 2, 'x');

@@ -126,4 +126,12 @@ void Admin::ask(std::string path, std::function<void(ApiReply)> done) {
 void Admin::hold() { impl_->server.hold(); }
 void Admin::release() { impl_->server.release(); }
 
+std::vector<AnswerRecord> Admin::answers() const {
+    return impl_->repeated.describe(monotonic_now());
+}
+
+void Admin::adopt(const std::vector<AnswerRecord>& answers) {
+    impl_->repeated.adopt(answers, monotonic_now());
+}
+
 }  // namespace pulsegate

@@ -18,6 +18,7 @@
 namespace pulsegate {
 
 class Shard;
+struct AnswerRecord;
 struct HttpCaller;
 struct ChatGateway;
 class Webhook;
@@ -64,13 +65,18 @@ public:
     void start();
     void stop();
 
-    /// Stops its thread, before it returns, until `release`.
     /// Answers a GET request of this process, which needs no token. `done` is called on the API's
     /// thread, unless the API stops first. Any thread.
     void ask(std::string path, std::function<void(ApiReply)> done);
 
+    /// Stops its thread, before it returns, until `release`.
     void hold();
     void release();
+
+    /// The answers to requests with an `Idempotency-Key`. Call it while the thread is held.
+    std::vector<AnswerRecord> answers() const;
+    /// Call it before `start`.
+    void adopt(const std::vector<AnswerRecord>& answers);
 
 private:
     struct Impl;

@@ -49,6 +49,14 @@ void visit_fields(Record& record, Fields& field) {
     field(3, record.past);
 }
 
+template <class Fields, RecordOf<AnswerRecord> Record>
+void visit_fields(Record& record, Fields& field) {
+    field(1, record.key);
+    field(2, record.body_hash);
+    field(3, record.age);
+    field(4, record.answer);
+}
+
 template <class Fields, RecordOf<GatewayRecord> Record>
 void visit_fields(Record& record, Fields& field) {
     field(1, record.bans);
@@ -58,6 +66,7 @@ void visit_fields(Record& record, Fields& field) {
     field(5, record.shards);
     field(6, record.login_wait);
     field(7, record.ticket_keys);
+    field(8 | optional_tag, record.answers);
 }
 
 template <class Fields, RecordOf<HistoryRecord::Event> Record>

@@ -59,6 +59,16 @@ struct TicketKeysRecord {
     bool operator==(const TicketKeysRecord&) const = default;
 };
 
+/// The answer to a request with an `Idempotency-Key`, see RepeatedRequests.
+struct AnswerRecord {
+    std::string key{};
+    std::string body_hash{};
+    std::int64_t age = 0;  ///< ms since the request
+    std::string answer{};
+
+    bool operator==(const AnswerRecord&) const = default;
+};
+
 struct GatewayRecord {
     std::vector<BanRecord> bans{};
     CountsRecord guesses{};
@@ -67,6 +77,7 @@ struct GatewayRecord {
     std::vector<ClientCountsRecord> shards{};
     std::int64_t login_wait = 0;  ///< ns that the logins are ahead of the time, see LoginRate
     std::optional<TicketKeysRecord> ticket_keys{};
+    std::vector<AnswerRecord> answers{};  ///< the oldest first
 
     bool operator==(const GatewayRecord&) const = default;
 };

@@ -230,12 +230,13 @@ class Gateway:
             with error:
                 return error.code, error.read().decode()
 
-    def ask(self, method, target, body=None):
-        """Status of an HTTP request with JSON, or with these bytes, and the JSON or text of its answer."""
+    def ask(self, method, target, body=None, fields=None):
+        """Status of an HTTP request with JSON, or with these bytes, and the JSON or text of its answer. `fields` are further
+        ones of its header."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://{self.host}:{self.http_port}{target}"
         try:
-            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data), timeout=PATIENCE)
+            answer = urllib.request.urlopen(urllib.request.Request(url, method=method, data=data, headers=fields or {}), timeout=PATIENCE)
         except urllib.error.HTTPError as error:
             answer = error
         with contextlib.closing(answer):

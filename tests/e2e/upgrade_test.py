@@ -196,6 +196,19 @@ class UpgradeTest(unittest.TestCase):
             # A login that is under way when all stands still may be cut off; a connection is never refused.
             self.assertFalse([each for each in refused if "refused" in each.lower()], refused)
 
+    def test_a_request_that_is_repeated_after_it_is_not_carried_out_again(self):
+        with gateway_for() as gateway:
+            reader = gateway.connect("reader", clean=False)
+            reader.subscribe("room/a", qos=1)
+            request = ("POST", "/api/v1/publish", {"topic": "room/a", "payload": "once"})
+            first = gateway.ask(*request, fields={"Idempotency-Key": "k"})
+            self.assertEqual((first[0], reader.receive_publish()), (200, ("room/a", b"once")))
+            gateway.upgrade()
+            self.assertEqual(gateway.ask(*request, fields={"Idempotency-Key": "k"}), first)
+            self.assertEqual(gateway.ask(*request[:2], {"topic": "room/a"}, fields={"Idempotency-Key": "k"})[0], 422)
+            gateway.connect("alice").publish("room/a", b"the next one", qos=1)
+            self.assertEqual(reader.receive_publish(), ("room/a", b"the next one"))
+
     def test_a_rehearsal_changes_nothing(self):
         with gateway_for(events=True) as gateway:
             client = gateway.connect("stays", clean=False)

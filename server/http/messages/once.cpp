@@ -76,6 +76,26 @@ void RepeatedRequests::finish(const std::string& key, std::optional<std::string>
     make_room(entry->began);
 }
 
+std::vector<AnswerRecord> RepeatedRequests::describe(Millis now) const {
+    std::vector<AnswerRecord> answers;
+    for (const Entry& each : entries_)
+        if (each.is_answered)
+            answers.push_back({.key = each.key,
+                               .body_hash = std::string(each.body.begin(), each.body.end()),
+                               .age = now - each.began,
+                               .answer = each.answer});
+    return answers;
+}
+
+void RepeatedRequests::adopt(const std::vector<AnswerRecord>& answers, Millis now) {
+    for (const AnswerRecord& each : answers) {
+        BodyHash body{};
+        if (each.body_hash.size() != body.size()) continue;
+        std::ranges::copy(each.body_hash, body.begin());
+        if (begin(each.key, body, now - each.age) == Verdict::is_new) finish(each.key, each.answer);
+    }
+}
+
 void RepeatedRequests::drop(Entries::iterator entry) {
     bytes_ -= entry->bytes();
     by_key_.erase(entry->key);

@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/http/questions/api_context.h"
+#include "server/upgrade/gateway_record.h"
 
 namespace pulsegate {
 
@@ -40,6 +42,10 @@ public:
 
     /// Without an answer, the request was not carried out and may be tried again.
     void finish(const std::string& key, std::optional<std::string> answer);
+
+    /// The answers, for the next process in an upgrade.
+    std::vector<AnswerRecord> describe(Millis now) const;
+    void adopt(const std::vector<AnswerRecord>& answers, Millis now);
 
     std::size_t bytes() const { return bytes_; }
     std::size_t size() const { return by_key_.size(); }
