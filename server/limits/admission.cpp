@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -82,8 +83,28 @@ std::optional<Limit> Admission::reached() const {
     return std::nullopt;
 }
 
+/// It takes longer the more is free. So it gets a hundredth of the time, and a tenth while memory
+/// grows fast.
+bool Admission::give_back(std::size_t used) {
+    const std::size_t budget = memory_budget();
+    if (used <= budget / 8 * 7) return false;
+    const bool has_grown = used > after_return_.load(std::memory_order_relaxed) + budget / 64;
+    const Millis began = monotonic_now();
+    if (began < (has_grown ? next_return_if_grown_ : next_return_)) return false;
+    if (gives_back_.exchange(true)) return false;
+    malloc_trim(0);
+    const Millis ended = monotonic_now();
+    const Millis took = std::max<Millis>(ended - began, 1);
+    next_return_ = ended + 100 * took;
+    next_return_if_grown_ = ended + 10 * took;
+    after_return_ = resident();
+    gives_back_ = false;
+    return true;
+}
+
 void Admission::weigh() {
-    const auto now = resident();
+    auto now = resident();
+    if (give_back(now)) now = resident();
     memory_.store(now, std::memory_order_relaxed);
     const auto budget = memory_budget();
     const bool is_exceeded = now > budget;

@@ -48,11 +48,13 @@ public:
 
     /// True if seven eighths of memory-budget are used: data that need not grow should not.
     bool scarce() const { return memory() > memory_budget() / 8 * 7; }
-    /// True if only a reserve of a thirty-second is left, for new clients: data must shrink.
-    bool used_up() const { return memory() > memory_budget() / 32 * 31; }
+    /// True if only a reserve of a sixteenth is left, for new clients: data must shrink.
+    bool used_up() const { return memory() > memory_budget() / 16 * 15; }
     bool exceeded() const { return memory() > memory_budget(); }
 
-    /// Measures the resident memory of the process.
+    /// Measures the resident memory of the process. While memory is scarce, the allocator's free
+    /// memory is given back now and then, because it counts as well: otherwise clients would be
+    /// refused and users would lose sessions for it.
     void weigh();
     /// The same, unless it was measured less than 50 ms ago and messages have hardly grown since.
     /// Call it for each packet, because packets make memory grow. `message_bytes` is the size of
@@ -90,6 +92,8 @@ public:
     ConnectionBytes& connection_bytes() { return connection_bytes_; }
 
 private:
+    bool give_back(std::size_t used);
+
     static constexpr std::size_t courtesy = 64;
     static constexpr Millis weighing_interval = 50;
     static constexpr std::size_t message_growth = 4 * 1024 * 1024;
@@ -107,6 +111,10 @@ private:
     std::atomic<std::size_t> elsewhere_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<bool> is_exceeded_{false};  ///< as last logged
+    std::atomic<bool> gives_back_{false};
+    std::atomic<Millis> next_return_{0};  ///< the earliest time to give back free memory again
+    std::atomic<Millis> next_return_if_grown_{0};  ///< the same, if memory has grown since
+    std::atomic<std::size_t> after_return_{0};     ///< the memory after the last time
     std::atomic<Millis> next_weighing_{0};
     std::atomic<std::size_t> message_bytes_{0};  ///< at the last measurement
 };

@@ -43,7 +43,7 @@ void complete_shares(Config& config) {
     complete(config.max_user_memory, usual.max_user_memory,
              std::max(budget / 10, least_user_memory));
     // What waits for the store is in memory two or three times, while it is written.
-    config.most_unstored_bytes = std::clamp(budget / 32 / std::max(config.shards, 1u),
+    config.most_unstored_bytes = std::clamp(budget / 64 / std::max(config.shards, 1u),
                                             least_unstored_bytes, usual.most_unstored_bytes);
     config.most_will_bytes = std::max(budget / 8, least_will_bytes);
     complete(config.max_retained_messages_per_user, usual.max_retained_messages_per_user,

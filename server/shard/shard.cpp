@@ -1,7 +1,5 @@
 #include "server/shard/shard.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -369,20 +367,8 @@ void Shard::tick() {
     advance();
 }
 
-/// While memory is scarce, the allocator's free memory counts as well. It is given back, because
-/// otherwise clients would be refused and users would lose sessions for it. That takes longer the
-/// more is free, so it gets a hundredth of the time.
-void Shard::weigh() {
-    admission_.weigh();
-    const Millis began = monotonic_now();
-    if (!admission_.scarce() || began < next_trim_) return;
-    malloc_trim(0);
-    next_trim_ = began + 100 * (monotonic_now() - began);
-    admission_.weigh();
-}
-
 void Shard::advance() {
-    if (index_ == 0) weigh();
+    if (index_ == 0) admission_.weigh();
     if (rest_ != Rest::none) return;
     transport_.expire_due();
     logins_.client_limits().tick(monotonic_now());

@@ -218,7 +218,6 @@ private:
 
     void wait_for_tick();
     void tick();
-    void weigh();
     void tick_broker();
     void leave_by(Millis end);
 
@@ -244,8 +243,7 @@ private:
     ClientDrain drain_{rounds_, transport_};
     std::atomic<Millis> last_tick_{monotonic_now()};
     bool stopping_ = false;
-    Millis next_trim_ = 0;  ///< the earliest time to give back free memory again
-    Config& config_;        ///< only this shard's thread touches it
+    Config& config_;  ///< only this shard's thread touches it
     bool is_drained_ = false;
     Rest rest_ = Rest::none;
     bool finishes_ended_ = false;  ///< handles some packets although it rests

@@ -157,10 +157,7 @@ bool Evictions::make_room(Millis now) {
     }
     const auto fair = fair_share(takers.sum(), takers.holders(), is_short);
     const bool rooms_pay = takers.rooms_pay(fair);
-    if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) {
-        if (is_short) malloc_trim(0);  // bodies that were left to the store are free by now
-        return false;
-    }
+    if (!rooms_pay && std::max(takers.holder.bytes, takers.inboxes.bytes) <= fair) return false;
     const char* const why = is_short ? "memory-budget is nearly used up, and it takes most"
                                      : "persistent-session-bytes is exceeded, and it takes most";
     if (rooms_pay)
