@@ -69,7 +69,8 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
                                                                      until, ban.reason));
     }
     for (const PutRevocation& each : kept_out.revocations) {
-        const Millis given = now + (each.before * 1000 - wall_now());  // below 0: before the start
+        // Anywhere in its second. Below 0: before the start.
+        const Millis given = now + (each.before * 1000 + 999 - wall_now());
         lost += !home(each.user).revocations().revoke(each.user, each.before, std::min(now, given));
     }
     const auto all = kept_out.bans.size() + kept_out.revocations.size();

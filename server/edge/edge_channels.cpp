@@ -124,14 +124,15 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 
-/// The longest time that a frame which arrives now may have been under way.
+/// The longest time that a frame which arrives now may have been under way. A connection that is
+/// silent for longer than `until_noticed` is lost, and an edge may notice that before this node.
 Millis EdgeChannels::time_on_link(std::uint64_t link) const {
-    constexpr Millis until_noticed = 4'000;  // that the connection is lost
+    constexpr Millis until_noticed = 4'000;
     constexpr Millis until_sent_again = 10'000;
     const auto output = outputs_.find(link);
-    if (output == outputs_.end() || output->second.outage == 0) return 0;
+    if (output == outputs_.end() || output->second.outage == 0) return until_noticed;
     const bool is_recent = monotonic_now() - output->second.connected < until_sent_again;
-    return is_recent ? output->second.outage + until_noticed : 0;
+    return until_noticed + (is_recent ? output->second.outage : 0);
 }
 
 /// Nothing has been heard of its clients since it was cut off.

@@ -229,6 +229,10 @@ struct AuthHook::Impl {
 
     void forget() {
         ++forgotten;
+        forget_cached();
+    }
+
+    void forget_cached() {
         shared.clear();
         cache.clear();
     }
@@ -284,6 +288,10 @@ void AuthHook::use(const AuthHookSettings& settings) {
 
 void AuthHook::forget() {
     asio::post(impl_->io, [this] { impl_->forget(); });
+}
+
+void AuthHook::forget_cached() {
+    asio::post(impl_->io, [this] { impl_->forget_cached(); });
 }
 
 void AuthHook::authenticate(Credentials credentials, const Address& address, Answer answer) {

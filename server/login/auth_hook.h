@@ -66,6 +66,8 @@ public:
     /// Forgets all answers. A login that a pending request allows is refused and must be repeated:
     /// the backend may have answered before it knew of the revocation.
     void forget();
+    /// Forgets all answers. Pending requests go on.
+    void forget_cached();
 
     HookCounters counters() const;
 

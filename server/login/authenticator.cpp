@@ -130,11 +130,11 @@ void Authenticator::use(const AuthenticatorSettings& settings) {
 
 void Authenticator::forget(std::string_view user) const {
     files()->right_passwords.forget(user);
-    forget_hook_answers();
+    if (hook_) hook_->forget();
 }
 
 void Authenticator::forget_hook_answers() const {
-    if (hook_) hook_->forget();
+    if (hook_) hook_->forget_cached();
 }
 
 bool Authenticator::Files::is_token(std::string_view password) const {

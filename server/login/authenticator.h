@@ -88,7 +88,8 @@ public:
     /// answer's user may depend on the client id.
     void forget(std::string_view user) const;
 
-    /// The hook forgets all its answers, because one of them is older than a revocation.
+    /// The hook forgets all its answers, because one of them is older than a revocation. The caller
+    /// examines the answers that come now.
     void forget_hook_answers() const;
 
     /// The rules for clients without rules of their own; null: everything is allowed.
