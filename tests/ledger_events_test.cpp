@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -263,4 +265,23 @@ TEST_CASE("an event with a flipped bit is left out") {
     commit(*store, {event(0, "{\"a\":1}"), event(0, "{\"b\":2}")});
     store.run("UPDATE event SET body = replace(body, 'a', 'c')");
     CHECK(numbers(read(*store, 0, presence)) == std::vector<EventNumber>{2});
+}
+
+TEST_CASE(
+    "an event is stored once, though its unit is refused because the log can't be rewritten") {
+    const QuietLog quiet;
+    Store store({.patience = std::chrono::milliseconds(20)});
+    store.disk().fail_at(0, FaultyDisk::Fault::sync_error, 3);
+    store.break_database();
+    std::promise<bool> is_promised;
+    store->submit({{PutEvent{.kind = 1, .body = "{}", .is_promised = true}},
+                   [&](Outcome outcome, std::vector<Operation>& operations) {
+                       CHECK(outcome == Outcome::refused);
+                       is_promised.set_value(std::get<PutEvent>(operations.at(0)).is_promised);
+                   }});
+    CHECK_FALSE(is_promised.get_future().get());  // else it would be submitted again
+    store.disk().mend();
+    while (commit(*store, {}) == Outcome::refused) {
+    }
+    CHECK(store->events().last == 1);
 }

@@ -33,6 +33,15 @@ std::optional<FolderLock> lock_folder(const std::string& folder, UniqueFd shared
     return FolderLock(folder);
 }
 
+/// The unit is stored, although it must be refused. Most of its operations may be submitted again;
+/// these would then be stored twice.
+void take_back_promises(Unit& unit) {
+    for (Operation& operation : unit.operations) {
+        if (auto* const event = std::get_if<PutEvent>(&operation)) event->is_promised = false;
+        if (auto* const put = std::get_if<PutDelayed>(&operation)) put->is_promised = false;
+    }
+}
+
 }  // namespace
 
 SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
@@ -357,11 +366,12 @@ void SqliteLedger::refuse_all() {
     take();
     if (!taken_.empty()) has_refused_ = true;
     for (std::size_t i = 0; i < taken_.size(); ++i) {
-        const auto* unit = std::get_if<Unit>(&taken_[i].what);
+        auto* const unit = std::get_if<Unit>(&taken_[i].what);
         // A read that was carried out is answered: nobody else would get the delayed messages that
         // it has taken.
         if (!unit && i < committed_) continue;
         taken_[i].outcome = Outcome::refused;
+        if (unit && i < committed_) take_back_promises(*unit);
         if (unit && unit->source != 0) refused_[unit->source] = unit->generation;
     }
     committed_ = 0;
