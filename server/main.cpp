@@ -187,7 +187,7 @@ void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watc
     if (!watch.pause(terms.notice, server, settings) || terms.over == 0) return;
     server.begin_drain(terms.over);
     const Millis end = monotonic_now() + terms.over;
-    while (monotonic_now() < end && server.admission().served() > 0)
+    while (monotonic_now() < end && server.admission().open() > 0)
         if (!watch.pause(step, server, settings)) return;
 }
 

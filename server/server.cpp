@@ -324,7 +324,7 @@ void Server::on_every_shard(const std::function<void(Shard&)>& task) {
 
 void Server::announce_drain(const DrainTerms& terms) {
     spdlog::info("draining: not ready for {} s, then {} clients are asked to leave within {} s",
-                 terms.notice / 1000, admission_.served(), terms.over / 1000);
+                 terms.notice / 1000, admission_.open(), terms.over / 1000);
     drain_.enter(DrainState::Phase::notice, wall_now() + terms.notice);
 }
 

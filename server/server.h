@@ -80,7 +80,8 @@ public:
     void announce_drain(const DrainTerms& terms);
     /// Any thread may call it.
     const DrainState& drain() const { return drain_; }
-    /// Refuses logins, and asks all clients to leave within that time. Their users still appear
+    /// Refuses logins, and asks all clients to leave within that time, except clients of edges and
+    /// their logins: no other node could let them in before this one ends. Users still appear
     /// online, and are online at the next start.
     void begin_drain(Millis over);
     /// Refuses logins, publishes that all users are offline (unless it was drained), disconnects
@@ -113,8 +114,8 @@ public:
     const std::vector<Listening>& listening() const { return listening_; }
     const Admission& admission() const { return admission_; }
     AddressLimits& address_limits() { return address_limits_; }
-
     Admin& api() { return *admin_; }
+
     /// The pieces that an upgrade works with, see handover/. Between `start` and `stop`.
     GatewayPieces pieces();
 

@@ -132,7 +132,7 @@ bool LoginFlow::refused(const Login& login) {
         refuse(login, Reason::server_unavailable, "the server is shutting down");
         return true;
     }
-    if (drained_) {
+    if (drained_ && !login.connection->channel()) {
         refuse(login, Reason::use_another_server, "the server is drained: connect again");
         return true;
     }

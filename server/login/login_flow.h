@@ -135,7 +135,8 @@ public:
     /// Refuses all logins from now on, including those under way: the gateway stops.
     void announce_shutdown() { shutting_down_ = true; }
 
-    /// Refuses them too, and sends clients to other servers: the gateway is drained.
+    /// Refuses them too, except from edges, and sends clients to other servers: the gateway is
+    /// drained.
     void drain() { drained_ = true; }
 
     /// The CONNACK that waited for the store has been sent.

@@ -108,6 +108,7 @@ boost::intrusive_ptr<Connection> Transport::adopt(std::unique_ptr<Channel> chann
     extras->channel = std::move(channel);
     extras->proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(client);
     context_.counts.admission.opened_elsewhere();
+    ++context_.elsewhere;
     Handoff handoff({}, std::move(extras), origin, context_.counts);
     handoff.version = version;
     return adopt(std::move(handoff));
@@ -198,7 +199,7 @@ void Transport::ask_to_leave(std::size_t most, const Ending& ending, Unanswered 
     const bool stays = unanswered == Unanswered::stay;
     context_.wheel.for_each_while([&](Wheel::Node& node) {
         Connection& connection = connection_of(node);
-        if (!context_.owner.is_accepted(connection)) return true;
+        if (!context_.owner.is_accepted(connection) || connection.channel()) return true;
         if (connection.broken() || connection.leaving()) return true;
         if (stays && context_.owner.has_unanswered(connection)) return true;
         connection.end(ending);

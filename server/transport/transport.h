@@ -84,7 +84,8 @@ public:
     void end_all(const Ending& ending);
     /// What happens to clients with messages that are not answered yet.
     enum class Unanswered : std::uint8_t { stay, leave };
-    /// Ends up to `most` connections of clients that are logged in.
+    /// Ends up to `most` connections of clients that are logged in, unless their sockets are on
+    /// other nodes.
     void ask_to_leave(std::size_t most, const Ending& ending, Unanswered unanswered);
     /// Ends some connections of clients that are logged in from this address. Before that, calls
     /// `visit` for each session.
@@ -93,6 +94,8 @@ public:
 
     const Wheel& wheel() const { return context_.wheel; }
     std::size_t connections() const { return context_.connections; }
+    /// The same, but not those with their sockets on other nodes.
+    std::size_t connections_here() const { return context_.connections - context_.elsewhere; }
     /// The URL of each listener, and the number of its connections.
     std::vector<std::pair<std::string, std::size_t>> connections_by_listener() const;
     /// The number of bytes that sockets have not accepted yet.

@@ -162,15 +162,17 @@ class LoginTest(EdgeCase):
         (shown,) = home.get_json("/api/v1/clients?user=ann")[1]["clients"]
         return shown["silence"]
 
-    def test_a_drained_home_lets_nobody_in_at_the_edge(self):
+    def test_while_its_home_is_drained_an_edge_keeps_its_clients_and_lets_clients_in(self):
         home, edge = self.nodes()
-        for number in range(20):  # they leave one after the other
-            edge.connect(f"c{number}")
-            home.connect(f"h{number}")
+        stays = edge.connect("stays", keepalive=60)
+        leaves = [home.connect(f"h{number}", version=5, keepalive=60) for number in range(20)]
         self.assertEqual(home.ask("POST", "/api/v1/drain", {"notice": 0, "over": 600})[0], 202)
-        wait_until(lambda: home.get_json("/api/v1/drain")[1]["phase"] == "leaving", what="the drain")
-        self.assertEqual(code(edge.port, "new"), 0x9C)
-        self.assertEqual(code(edge.port, "new", version=4), 3)
+        self.assertEqual(leaves[0].receive()[1][0], 0x8B)  # they leave one after the other
+        self.assertEqual(code(home.port, "new"), 0x9C)
+        self.assertEqual(code(home.port, "new", version=4), 3)
+        self.assertEqual(code(edge.port, "h0"), 0)
+        stays.ping()
+        self.assertEqual(home.ask("GET", "/api/v1/users/stays")[1]["state"], "online")
 
     def test_clients_reach_the_home_through_tls_websocket_and_proxy(self):
         certificates = Certificates()

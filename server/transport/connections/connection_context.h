@@ -57,8 +57,9 @@ struct ConnectionContext {
 
     Wheel wheel;  ///< on which every open connection waits
     std::size_t connections = 0;
-    ShardPart backlog;     ///< bytes that sockets have not accepted yet
-    ShardPart unfinished;  ///< bytes of unfinished packets
+    std::size_t elsewhere = 0;  ///< those with their sockets on other nodes
+    ShardPart backlog;          ///< bytes that sockets have not accepted yet
+    ShardPart unfinished;       ///< bytes of unfinished packets
     Rest rest = Rest::none;
     TurnWork turn;
     SharedInput input;

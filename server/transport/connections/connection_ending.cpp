@@ -140,6 +140,7 @@ void Connection::close() {
     if (extras_) count_record(0);
     if (channel()) {
         context_.counts.admission.closed_elsewhere();
+        --context_.elsewhere;
         channel()->end(ending_.cause);
     }
     extras_.reset();
