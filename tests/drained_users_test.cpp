@@ -123,6 +123,22 @@ TEST_CASE("the next start awaits the users of a drained gateway") {
     }
 }
 
+TEST_CASE("the version of a drained user does not fall with the next start") {
+    Drained drained(true);
+    const auto before = drained.user().version;
+    drained.ann.drain();
+    const auto shown = drained.user().version;
+    CHECK(shown > before);
+    drained.brokers.stop(Broker::UsersAtStop::are_awaited);
+    drained.brokers.start();
+    CHECK(drained.user().version >= shown);
+    CHECK(drained.user().online());
+    drained.pass(limit - 2000);
+    CHECK(drained.user().online());
+    drained.pass(4000);
+    CHECK_FALSE(drained.user().online());
+}
+
 TEST_CASE("a drained client's will comes once, when its limit has passed") {
     for (const bool restarts : {false, true}) {
         CAPTURE(restarts);

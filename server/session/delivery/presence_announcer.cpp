@@ -27,9 +27,11 @@ void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis no
     const bool was_here = session.here;
     const WallMillis wall = wall_now();
     const Millis silent = now - ended.last_packet;
-    if (ended.cause == Cause::drained)
-        return presence_.leave(session.user, session, wall, wall - silent,
-                               tick_after(now + ended.limit));
+    if (ended.cause == Cause::drained) {
+        presence_.leave(session.user, session, wall, wall - silent, tick_after(now + ended.limit));
+        if (user.is_awaited) store(user, ended.limit);  // its version has grown
+        return;
+    }
     if (presence_.depart(session.user, session, ended.cause, wall, wall - silent))
         announce(user, session.client, silent, now);
     else if (was_here && ended.limit > user.longest_limit())
@@ -68,8 +70,13 @@ void PresenceAnnouncer::announce(const User& user, const std::string& client, Mi
     tell(user, now);
 }
 
-void PresenceAnnouncer::store(const User& user) {
-    if (journal_.is_on()) journal_.add_lazily(stored_presence(user));
+void PresenceAnnouncer::store(const User& user) { store(user, user.longest_limit()); }
+
+void PresenceAnnouncer::store(const User& user, Millis limit) {
+    if (!journal_.is_on()) return;
+    PutUser row = stored_presence(user);
+    row.limit = static_cast<std::uint32_t>(limit);
+    journal_.add_lazily(std::move(row));
 }
 
 /// Its row follows in this turn. A user who comes and goes meanwhile is reported as online first,
