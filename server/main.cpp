@@ -153,6 +153,24 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
     return serves;
 }
 
+/// The claim of a node that is about to serve. If the start fails, the node leaves the cluster.
+/// Otherwise the supervisor would start it again, and it might claim the data before all others.
+class Claim {
+public:
+    explicit Claim(Membership* cluster) : cluster_(cluster) {}
+    ~Claim() {
+        if (cluster_) cluster_->leave();
+    }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+
+    /// From now on, the store leaves when it is closed in order.
+    void keep() { cluster_ = nullptr; }
+
+private:
+    Membership* cluster_;
+};
+
 /// Another node has the data now. This process must not tell its clients what it has in memory,
 /// because that is out of date. So it executes the same program again, without connections, memory
 /// and threads.
@@ -257,6 +275,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
         if (!cluster || !await_ownership(*cluster, settings, watch)) return 0;
         begin_calendar();
     }
+    Claim claim(cluster.get());
     std::optional<service::KeptAlive> kept_alive(std::in_place);
     const Config& config = settings.in_force().config();  // until a reload
     UpgradeState upgrades;
@@ -278,6 +297,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     say_data(config);
     if (predecessor) upgrades.end(take_over(server, *predecessor));
     server.start();
+    claim.keep();
     say_ready(server, config);
     kept_alive.reset();
     service::tell_ready();

@@ -203,6 +203,21 @@ class TakeoverTest(ClusterTest):
             pass
         second.stop()
 
+    def test_a_node_that_cannot_serve_frees_what_it_has_claimed(self):
+        rules = Path(self.enterContext(tempfile.TemporaryDirectory())) / "rules"
+        rules.write_text("allow readwrite #\n")
+        first = self.enterContext(node(self.redis, "first", lease=60))
+        second = standby(self.redis, "second", free_port(), "--access-file", rules, lease=60)
+        self.addCleanup(second.kill)
+        rules.unlink()
+        first.stop()
+        self.assertEqual(second.process.wait(60), 1)
+        second.kill()  # its log is complete now
+        self.assertIn("second#", second.log)
+        self.assertIn("owns all 128 partitions, epoch 2", second.log)
+        self.assertEqual(self.redis.ask("GET", "{p0}:token"), "2 -")
+        self.assertEqual(self.redis.ask("HKEYS", "{pg}:nodes"), "")
+
     def test_a_node_that_stood_still_changes_nothing_and_begins_anew(self):
         first, second, _ = self.pair()
         leave_a_session(first, "bob", "chat/#")
