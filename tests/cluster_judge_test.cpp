@@ -110,6 +110,31 @@ TEST_CASE("a newcomer claims nothing before it has heard the others, or a lease 
     CHECK(judge.has_heard_all(2000));
 }
 
+TEST_CASE("a node that has just joined comes last in the succession") {
+    const bool is_b_first = place_in_succession(0, "b", {"b", "c"}) == 0;
+    const std::string first = is_b_first ? "b" : "c", second = is_b_first ? "c" : "b";
+    const auto own = [](const std::string& name) { return name + "#0123456789abcdef"; };
+    const auto later = [](const std::string& name) { return name + "#123456789abcdef0"; };
+
+    Judge settled(own(second), {}, 0);
+    settled.hear(0, {beat(1, own(first))});
+    CHECK(settled.claimants_before(15'999) == 1);  // the other one was there before
+    CHECK(settled.claimants_before(16'000) == 1);  // by rank
+    settled.hear(20'000, {});
+    CHECK(settled.claimants_before(20'000) == 0);
+    settled.hear(21'000, {beat(1, later(first))});
+    CHECK(settled.claimants_before(36'999) == 0);
+    CHECK(settled.claimants_before(37'000) == 1);
+
+    Judge newcomer(later(first), {}, 21'000);
+    newcomer.hear(21'000, {beat(1, own(second)), beat(1, own(first))});
+    newcomer.hear(22'000, {beat(2, own(second)), beat(1, own(first)), beat(1, "third")});
+    CHECK(newcomer.claimants_before(22'000) == 1);
+    CHECK(newcomer.claimants_before(36'999) == 1);
+    newcomer.note_condemned(own(second));
+    CHECK(newcomer.claimants_before(36'999) == 0);
+}
+
 TEST_CASE("each living node has a place of its own for each partition") {
     const std::vector<std::string> living{"a", "b", "c"};
     std::map<std::string, int> first;

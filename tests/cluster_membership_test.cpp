@@ -12,6 +12,7 @@
 
 #include "server/cluster/membership.h"
 #include "server/cluster/row_call.h"
+#include "server/cluster/rules/succession.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
@@ -139,6 +140,33 @@ TEST_CASE("when an owner leaves in order, one of those who stand by claims all")
         REQUIRE(own(*owner));
         CHECK(rows_of(*owner).size() == static_cast<std::size_t>(round + 1));
     }
+}
+
+TEST_CASE("a node that has just joined lets a node that was there before claim first") {
+    const QuietLog quiet;
+    RedisServer redis;
+    const auto patient = [&](const std::string& name) {
+        auto options = hurried_node(name, redis.target());
+        options.lease = std::chrono::minutes(1);
+        return options;
+    };
+    Membership owner(patient("a"));
+    REQUIRE(own(owner));
+    const bool is_b_first = place_in_succession(0, "b", {"b", "c"}) == 0;
+    Membership elder(patient(is_b_first ? "c" : "b"));
+    Membership newcomer(patient(is_b_first ? "b" : "c"));
+    std::chrono::steady_clock::time_point left;
+    int turns = 0;
+    newcomer.await_ownership([&] {
+        elder.look();  // it sends its heartbeats, and claims nothing
+        if (++turns < 60) owner.look();
+        if (turns == 60) {
+            left = std::chrono::steady_clock::now();
+            owner.leave();
+        }
+        return false;
+    });
+    CHECK(std::chrono::steady_clock::now() - left >= 3 * patient("").beat);
 }
 
 TEST_CASE("a claim holds though its answer was lost") {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "server/cluster/rules/incarnation.h"
-#include "server/cluster/rules/succession.h"
 
 namespace pulsegate {
 
@@ -200,11 +199,7 @@ bool ClusterNode::may_claim(const std::vector<Token>& tokens) {
         return false;
     }
     if (!claimable_since_) claimable_since_ = now;
-    std::vector<std::string> living;
-    for (const Beat& beat : poll_.beats)
-        if (!beat.is_condemned) living.emplace_back(node_name_of(beat.incarnation));
-    // One node owns all partitions, so the place in the first partition's succession counts.
-    const auto place = static_cast<Millis>(place_in_succession(0, place_.name, living));
+    const auto place = static_cast<Millis>(judge_->claimants_before(*claimable_since_));
     return now >= *claimable_since_ + place * place_.pace.claim_step();
 }
 

@@ -1,6 +1,10 @@
 #include "server/cluster/rules/judge.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "server/cluster/rules/incarnation.h"
+#include "server/cluster/rules/succession.h"
 
 namespace pulsegate {
 
@@ -18,6 +22,7 @@ void Judge::hear(Millis now, const std::vector<Beat>& beats) {
             watched.polls += counts;
         } else {
             watched.has_beaten = known != others_.end();
+            if (!watched.has_beaten) watched.since = has_polled_ ? now : watched_since_;
             watched.stands = 0;
             watched.polls = 0;
         }
@@ -25,6 +30,7 @@ void Judge::hear(Millis now, const std::vector<Beat>& beats) {
         heard.emplace(beat.incarnation, std::move(watched));
     }
     others_ = std::move(heard);
+    has_polled_ = true;
 }
 
 void Judge::begin_run(Millis now) {
@@ -81,6 +87,26 @@ bool Judge::has_heard_all(Millis now) const {
     return std::all_of(others_.begin(), others_.end(), [](const auto& other) {
         return other.second.has_beaten || other.second.last.is_condemned;
     });
+}
+
+std::size_t Judge::claimants_before(Millis free_since) const {
+    const std::string_view name = node_name_of(self_);
+    std::size_t seniors = 0;
+    std::vector<std::string> rivals;
+    for (const auto& [incarnation, watched] : others_) {
+        if (watched.last.is_condemned || node_name_of(incarnation) == name) continue;
+        seniors += watched.since == watched_since_;
+        if (!had_just_joined(watched.since, free_since))
+            rivals.emplace_back(node_name_of(incarnation));
+    }
+    if (had_just_joined(watched_since_, free_since)) return seniors;
+    // One node owns all partitions, so the place in the first partition's succession counts.
+    return place_in_succession(0, name, rivals);
+}
+
+/// Two leases, because the node's former life may have been condemned only after one of them.
+bool Judge::had_just_joined(Millis since, Millis now) const {
+    return now < since + 2 * pace_.lease;
 }
 
 }  // namespace pulsegate

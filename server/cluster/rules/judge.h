@@ -56,20 +56,28 @@ public:
     /// a lease to do so? Then none of them can come back with a token that Redis has lost.
     bool has_heard_all(Millis now) const;
 
+    /// How many living nodes may claim before this one what is free since then? A node that has
+    /// just joined comes after those that were there before it: if it dies or stops whenever it has
+    /// claimed, and is started again, then another node is the next to claim.
+    std::size_t claimants_before(Millis free_since) const;
+
 private:
     struct Watched {
         Beat last{};
         Millis stands = 0;
         std::uint64_t polls = 0;  ///< polls in which the counter did not rise
         bool has_beaten = false;  ///< it has sent a heartbeat since it is watched
+        Millis since = 0;         ///< when it was first seen
     };
 
     std::uint64_t polls_in_lease() const;
+    bool had_just_joined(Millis since, Millis now) const;
 
     const std::string self_;
     const Pace pace_;
     const Millis watched_since_;
     std::map<std::string, Watched> others_;
+    bool has_polled_ = false;
     Millis last_answer_ = never;
     Millis silent_until_ = never;
 
