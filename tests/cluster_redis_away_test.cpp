@@ -368,6 +368,24 @@ TEST_CASE("without Redis an owner serves as long as no other has it") {
     nodes.redis.go_on();
 }
 
+TEST_CASE("without Redis an owner takes nobody for dead whose link address means another machine") {
+    const QuietLog quiet;
+    RedisServer redis;
+    auto options = patient_node("a", redis.target());
+    options.link.address = "192.0.2.1:7883";
+    Membership owner(options);
+    REQUIRE(own(owner));
+    options = patient_node("b", redis.target());
+    options.link.address = "127.0.0.1:1";  // refuses connections on the owner's machine
+    const Membership other(options);
+    while (owner.view().nodes.size() < 2) owner.look();
+    redis.stop();
+    const auto end = std::chrono::steady_clock::now() + 2 * options.lease;
+    while (owner.may_serve() && std::chrono::steady_clock::now() < end) owner.look();
+    CHECK_FALSE(owner.may_serve());
+    redis.go_on();
+}
+
 TEST_CASE("when Redis is back, an owner serves on although another node notices it first") {
     OwnerAndStandby nodes;
     {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "server/base/text/web_origin.h"
 #include "server/cluster/rules/incarnation.h"
 
 namespace pulsegate {
@@ -124,7 +125,7 @@ RowStore::Result ClusterNode::beat(RedisConnection& redis, Deadline deadline, bo
     poll_ = std::move(poll);
     sent_ = sent;
     answered_ = boot_now();
-    warn_of_shared_address();
+    warn_of_useless_address();
     return {};
 }
 
@@ -166,24 +167,25 @@ std::set<std::string> ClusterNode::addresses(Millis standstill) const {
     return found;
 }
 
-/// Empty if this node itself listens there: with the default of link-listen on two machines, each
-/// node would ask itself and take the other for dead.
+/// Empty if this node would ask its own machine, and take the other node for dead: with the default
+/// of link-listen on two machines, or on one of them.
 std::string ClusterNode::link_of(const Beat& beat) const {
     const std::string& address = poll_.node(beat.incarnation).link_address;
     const bool is_here = address == address_ && node_name_of(beat.incarnation) != place_.name;
-    return is_here ? std::string() : address;
+    const bool is_elsewhere = is_loopback_host(address) != is_loopback_host(address_);
+    return is_here || is_elsewhere ? std::string() : address;
 }
 
-void ClusterNode::warn_of_shared_address() {
+void ClusterNode::warn_of_useless_address() {
     if (has_warned_) return;
     for (const Beat& beat : poll_.beats) {
         if (beat.is_condemned || beat.incarnation == own_.incarnation) continue;
         if (!link_of(beat).empty()) continue;
         has_warned_ = true;
         spdlog::warn(
-            "node {} has this node's link address, {}: neither can tell whether the other's "
-            "process is gone; set link-listen or link-address",
-            beat.incarnation, address_);
+            "node {} has the link address {}, and this node has {}: neither can tell whether the "
+            "other's process is gone; set link-listen or link-address",
+            beat.incarnation, poll_.node(beat.incarnation).link_address, address_);
     }
 }
 

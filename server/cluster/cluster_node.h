@@ -71,7 +71,7 @@ private:
     void begin_life(Joined joined, Joining joining);
     std::set<std::string> addresses(Millis standstill) const;
     std::string link_of(const Beat& beat) const;
-    void warn_of_shared_address();
+    void warn_of_useless_address();
 
     const Place place_;
     std::string address_;  ///< address of its link
@@ -82,7 +82,7 @@ private:
     Millis next_beat_ = 0;
     Millis sent_ = 0;  ///< when the last answered heartbeat was sent, by `boot_now`
     std::optional<Millis> claimable_since_;
-    bool has_warned_ = false;          ///< of another node with this node's link address
+    bool has_warned_ = false;          ///< of another node whose link address is useless here
     std::atomic<Millis> answered_{0};  ///< by `boot_now`
     std::atomic<bool> may_condemn_soon_{false};
     mutable std::mutex mutex_;
