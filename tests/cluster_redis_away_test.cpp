@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "server/base/clock.h"
+#include "server/cluster/cluster_view.h"
 #include "server/cluster/membership.h"
+#include "server/cluster/row_call.h"
 #include "server/cluster/rules/pace.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/quiet_log.h"
@@ -245,6 +248,37 @@ TEST_CASE("a claim that a failover has lost holds, and who was silent before it 
     CHECK(fields_of(*taker) == Fields{{"before", "1"}, {"after", "1"}, {"again", "1"}});
     taker->look();
     CHECK(taker->view().partitions.at(9).epoch == 2);
+}
+
+TEST_CASE("a node that stands by knows the owner while Redis has lost the claim") {
+    const QuietLog quiet;
+    RedisServer redis;
+    Membership former(hurried_node("a", redis.target()));
+    REQUIRE(own(former));
+    Membership owner(hurried_node("b", redis.target()));
+    REQUIRE(own(owner));
+    Membership standby(hurried_node("c", redis.target()));
+    const std::string name = former.view().self;
+    const auto await_former = [&](bool is_condemned) {
+        standby.await_ownership([&] {
+            owner.look();
+            const ClusterView view = standby.view();
+            const auto found = std::ranges::find(view.nodes, name, &ClusterView::Node::incarnation);
+            return view.partitions.size() == partitions && found != view.nodes.end() &&
+                   found->is_condemned == is_condemned;
+        });
+        const ClusterView view = standby.view();
+        const ClusterView::Node* const found = other_owner(view);
+        REQUIRE(found);
+        CHECK(found->incarnation == owner.view().self);
+        CHECK(view.partitions.at(9).owner == owner.view().self);
+        CHECK(view.partitions.at(9).epoch == 2);
+    };
+    await_former(true);
+    for (Partition p = 0; p < partitions; ++p)
+        ask(redis, {"SET", partition_key(p, "token"), "1 " + name + ":1"});
+    ask(redis, {"HSET", "{pg}:beats", name, "1 1"});
+    await_former(false);
 }
 
 TEST_CASE("failovers under load lose nothing, and nobody claims what has an owner") {

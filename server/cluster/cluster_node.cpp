@@ -205,7 +205,7 @@ bool ClusterNode::may_claim(const std::vector<Token>& tokens) {
     return now >= *claimable_since_ + place * place_.pace.claim_step();
 }
 
-std::vector<ClusterView::Node> ClusterNode::view() const {
+std::vector<ClusterView::Node> ClusterNode::view(const std::string& owner) const {
     std::vector<ClusterView::Node> nodes;
     const Millis silence = answered_ == 0 ? 0 : boot_now() - answered_;
     for (const Beat& beat : poll_.beats) {
@@ -216,7 +216,7 @@ std::vector<ClusterView::Node> ClusterNode::view() const {
              .link_address = row.link_address,
              .version = row.version,
              .beat_age = std::chrono::milliseconds(judge_->standstill(beat.incarnation) + silence),
-             .is_owner = row.is_owner && !beat.is_condemned,
+             .is_owner = beat.incarnation == owner && !beat.is_condemned,
              .is_condemned = beat.is_condemned});
     }
     return nodes;

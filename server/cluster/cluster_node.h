@@ -62,7 +62,9 @@ public:
     /// May it claim all partitions now? `tokens` are their tokens at the last heartbeat.
     bool may_claim(const std::vector<Token>& tokens);
 
-    std::vector<ClusterView::Node> view() const;
+    /// `owner` owns the partitions, by their tokens: after a failover, two nodes may have rows of
+    /// owners.
+    std::vector<ClusterView::Node> view(const std::string& owner) const;
 
 private:
     std::vector<std::string> find_dead(RedisConnection& redis, Deadline deadline, NodeLink& link);

@@ -121,6 +121,9 @@ private:
     bool is_rewriting_ = false;
     std::vector<std::uint64_t> seen_epochs_ = std::vector<std::uint64_t>(partitions);
     std::vector<Token> tokens_;
+    /// For people and edges: the owners by the tokens with the highest epochs. If a failover has
+    /// lost a claim, the owner's token returns when the owner has found Redis.
+    std::vector<ClusterView::Owned> known_;
     std::optional<Millis> emptied_since_;  ///< for a standby node
     Millis next_closer_look_ = 0;
     ClusterView::Counters counters_;
@@ -133,6 +136,7 @@ private:
 /// Joins, with a new incarnation.
 void Membership::Impl::join(Deadline deadline) {
     node_.join(redis_.connection(), deadline, link_);
+    known_.clear();
     holdings_.begin(node_.incarnation());
 }
 
@@ -242,8 +246,11 @@ Membership::Result Membership::Impl::take_turn(Deadline deadline) {
     if (result.answer != Answer::done) return result;
     node_.judge(redis_.connection(), deadline, link_);
     tokens_ = ClusterCalls(redis_.connection(), deadline).tokens();
-    for (std::size_t p = 0; p < partitions; ++p)
+    known_.resize(partitions);
+    for (std::size_t p = 0; p < partitions; ++p) {
         seen_epochs_[p] = std::max(seen_epochs_[p], tokens_[p].epoch);
+        if (tokens_[p].epoch >= known_[p].epoch) known_[p] = {tokens_[p].owner, tokens_[p].epoch};
+    }
     if (is_claimed()) return adopt(deadline);
     return node_.may_claim(tokens_) ? claim(deadline) : Result{};
 }
@@ -435,17 +442,18 @@ void Membership::Impl::leave() {
 // -- for people --
 
 void Membership::Impl::show() {
+    std::vector<ClusterView::Owned> owned = known_;
+    if (holdings_.is_owner()) {
+        owned.clear();
+        for (const std::uint64_t epoch : holdings_.epochs())
+            owned.push_back({node_.incarnation(), epoch});
+    }
     ClusterView view{.self = node_.incarnation(),
                      .birth = node_.birth(),
-                     .nodes = node_.view(),
+                     .nodes = node_.view(owned.empty() ? "" : owned.front().owner),
+                     .partitions = owned,
                      .redis = redis_.view(),
                      .counters = counters_};
-    for (Partition p = 0; p < partitions; ++p) {
-        if (holdings_.is_owner())
-            view.partitions.push_back({node_.incarnation(), holdings_.epochs()[p]});
-        else if (p < tokens_.size())
-            view.partitions.push_back({tokens_[p].owner, tokens_[p].epoch});
-    }
     view.counters.units = holdings_.units();
     view.counters.bytes = holdings_.bytes();
     view.counters.reconnects = redis_.reconnects();
