@@ -22,6 +22,12 @@ using Answer = RowStore::Answer;
 
 std::string Holdings::owner() const { return fmt::format("{}:{}", incarnation_, connection_); }
 
+std::vector<ClusterView::Owned> Holdings::view() const {
+    std::vector<ClusterView::Owned> owned;
+    for (const std::uint64_t epoch : epochs_) owned.push_back({incarnation_, epoch});
+    return owned;
+}
+
 std::string Holdings::token(Partition partition) const {
     return fmt::format("{} {}", epochs_[partition], owner());
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/cluster/cluster_calls.h"
+#include "server/cluster/cluster_view.h"
 #include "server/cluster/recent_units.h"
 #include "server/cluster/row_store.h"
 #include "server/redis/redis_connection.h"
@@ -22,6 +23,8 @@ public:
     bool is_owner() const { return !epochs_.empty(); }
     /// The epochs by partition; empty: it owns none.
     const std::vector<std::uint64_t>& epochs() const { return epochs_; }
+    /// The same, for people.
+    std::vector<ClusterView::Owned> view() const;
     /// The part of a token after the epoch.
     std::string owner() const;
 

@@ -442,12 +442,7 @@ void Membership::Impl::leave() {
 // -- for people --
 
 void Membership::Impl::show() {
-    std::vector<ClusterView::Owned> owned = known_;
-    if (holdings_.is_owner()) {
-        owned.clear();
-        for (const std::uint64_t epoch : holdings_.epochs())
-            owned.push_back({node_.incarnation(), epoch});
-    }
+    const auto owned = holdings_.is_owner() ? holdings_.view() : known_;
     ClusterView view{.self = node_.incarnation(),
                      .birth = node_.birth(),
                      .nodes = node_.view(owned.empty() ? "" : owned.front().owner),
