@@ -25,6 +25,7 @@
 #include "server/backend/await_result.h"
 #include "server/backend/http_client.h"
 #include "server/base/log.h"
+#include "server/base/thread_name.h"
 #include "server/events/delivery.h"
 #include "server/events/event_json.h"
 #include "server/events/event_news.h"
@@ -327,7 +328,10 @@ void Webhook::start(Ledger& ledger) {
         for (const auto work : {&Sender::send_events, &Sender::send_replays})
             asio::co_spawn(sender_->io, sender_->keep_at(work), asio::detached);
     }
-    sender_->thread = std::thread([this] { sender_->io.run(); });
+    sender_->thread = std::thread([this] {
+        name_thread("webhook");
+        sender_->io.run();
+    });
 }
 
 void Webhook::stop() {

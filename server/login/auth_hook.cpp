@@ -25,6 +25,7 @@
 #include "server/auth/hook_messages.h"
 #include "server/auth/secret_file.h"
 #include "server/base/log.h"
+#include "server/base/thread_name.h"
 #include "server/limits/fair_queue.h"
 
 namespace pulsegate {
@@ -259,7 +260,10 @@ struct AuthHook::Impl {
 
 AuthHook::AuthHook(AuthHookSettings settings)
     : settings_(std::move(settings)), impl_(std::make_unique<Impl>(settings_, read_credentials())) {
-    impl_->thread = std::thread([this] { impl_->io.run(); });
+    impl_->thread = std::thread([this] {
+        name_thread("auth hook");
+        impl_->io.run();
+    });
 }
 
 AuthHook::~AuthHook() { stop(); }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "server/base/log.h"
+#include "server/base/thread_name.h"
 #include "server/limits/fair_queue.h"
 
 namespace pulsegate {
@@ -197,7 +198,10 @@ struct KeyServer::Impl {
 KeyServer::KeyServer(KeyServerSettings settings)
     : settings_(std::move(settings)), impl_(std::make_unique<Impl>(settings_, read_credentials())) {
     asio::co_spawn(impl_->io, impl_->serve(), asio::detached);
-    impl_->thread = std::thread([this] { impl_->io.run(); });
+    impl_->thread = std::thread([this] {
+        name_thread("key server");
+        impl_->io.run();
+    });
 }
 
 KeyServer::~KeyServer() { stop(); }

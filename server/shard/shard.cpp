@@ -1,10 +1,13 @@
 #include "server/shard/shard.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/base/thread_name.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
 #include "server/shard/traced_connections.h"
@@ -117,6 +120,7 @@ void Shard::use(const Config& config) {
 }
 
 void Shard::run() {
+    name_thread(fmt::format("shard {}", index_));
     thaw();
     wait_for_tick();
     loop_.run();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "server/base/thread_name.h"
 #include "server/settings/config.h"
 
 namespace pulsegate {
@@ -47,6 +48,7 @@ KeptAlive::KeptAlive() {
     const Millis interval = watchdog_interval();
     if (interval == 0) return;
     thread_ = std::thread([this, pause = std::chrono::milliseconds(interval / 2)] {
+        name_thread("watchdog");
         std::unique_lock lock(mutex_);
         while (!ended_.wait_for(lock, pause, [this] { return has_ended_; })) tell_alive();
     });

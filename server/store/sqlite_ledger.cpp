@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "server/base/thread_name.h"
 #include "server/store/tables/store_reader.h"
 
 namespace pulsegate {
@@ -95,7 +96,10 @@ Ledger::Start SqliteLedger::load(Visitor& visitor) {
             fmt::format("can't read the data in {}: {}; the next start checks all of it and "
                         "continues with the readable part",
                         options_.folder, database_.error_text()));
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+        name_thread("store");
+        run();
+    });
     return {.floor = store_.floor,
             .version_floor = store_.version_floor,
             .next_owner = next_owner,

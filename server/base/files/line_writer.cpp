@@ -14,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/base/thread_name.h"
+
 namespace pulsegate {
 
 namespace {
@@ -113,6 +115,7 @@ bool LineWriter::is_stopping() {
 /// All that may wait for the disk or a reader is done without the lock, which every event loop
 /// needs.
 void LineWriter::run() {
+    name_thread("lines");
     std::unique_lock lock(mutex_);
     while (true) {
         asleep_ = waiting_.empty();

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/thread_name.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {
@@ -43,7 +44,10 @@ NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<Lin
         throw std::runtime_error(fmt::format(
             "link-address: {} is not an address; write it as west.example:7883", address_));
     asio::co_spawn(io_, keep_asking(), asio::detached);
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+        name_thread("links");
+        io_.run();
+    });
 }
 
 NodeLink::~NodeLink() {

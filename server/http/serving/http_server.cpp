@@ -31,6 +31,7 @@
 #include "server/base/text/date.h"
 #include "server/base/text/request_target.h"
 #include "server/base/text/unparsed_http.h"
+#include "server/base/thread_name.h"
 #include "server/base/version.h"
 #include "server/http/serving/http_connections.h"
 #include "server/http/serving/request_framing.h"
@@ -425,7 +426,10 @@ void HttpServer::use(NewTlsSession new_tls_session) {
 }
 
 void HttpServer::start() {
-    thread_ = std::thread([this] { impl_->io.run(); });
+    thread_ = std::thread([this] {
+        name_thread("http");
+        impl_->io.run();
+    });
 }
 
 void HttpServer::hold() {

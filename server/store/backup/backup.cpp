@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "server/base/thread_name.h"
+
 namespace pulsegate {
 
 namespace {
@@ -53,6 +55,7 @@ void Backup::start(BackupOrder order, BackupAnswer answer) {
         if (!busy_) {
             if (thread_.joinable()) thread_.join();  // it has nothing left to do but answer
             thread_ = std::thread([this, order = std::move(order), answer = std::move(answer)] {
+                name_thread("backup");
                 run(order, answer);
             });
             busy_ = true;
