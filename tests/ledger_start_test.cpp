@@ -194,6 +194,22 @@ TEST_CASE("a database of another program is refused") {
     CHECK(store.start_complaint().find("it is not a database of Pulsegate") != std::string::npos);
 }
 
+TEST_CASE("what an earlier program may have stored late waits, if it has written meanwhile") {
+    RealStore store;
+    store.fill({session(1), session(2, "bob"), put(5, {1}), put(7, {1, 2}), put(9, {1, 2}),
+                Done{.owner = 1, .upto = 9}});
+    store.fill({put(6, {1})});
+    const StoredState ours = store.state();
+    CHECK(ours.waits(1, 6));
+    CHECK_FALSE(ours.waits(1, 7));
+    // It does not know that 7 may be one that has come late, and changes no cursor for it.
+    store.run("UPDATE meta SET value = value + 1 WHERE key = 'floor'");
+    const StoredState theirs = store.state();
+    CHECK(theirs.waits(1, 6));
+    CHECK(theirs.waits(1, 7));
+    CHECK(theirs.waits(1, 9));
+}
+
 TEST_CASE("a damaged database is set aside, and what is readable goes on") {
     const QuietLog quiet;
     RealStore store;

@@ -194,7 +194,7 @@ void GroupCommit::keep_floor() {
     if (!floor_is_due()) return;
     const Stamp latest = std::max(highest_, stamp_at(wall_now()));
     next_floor_ = std::max(floor_, latest + floor_ahead);  // the clock may have been put back
-    writer_.put_meta("floor", next_floor_);
+    for (const char* const key : {"floor", "cursor_floor"}) writer_.put_meta(key, next_floor_);
 }
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {

@@ -183,9 +183,13 @@ void begin_meta(OpenStore& store) {
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
     say_if_ahead(store.floor);
     store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
+    store.trusts_cursors =
+        store.floor ==
+        static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'cursor_floor'"));
     store.version_floor = version_floor(database, store.floor);
     Statement(database,
-              "INSERT OR REPLACE INTO meta VALUES('clean', 0), ('floor', ?), ('version_floor', ?)")
+              "INSERT OR REPLACE INTO meta VALUES"
+              "('clean', 0), ('floor', ?1), ('cursor_floor', ?1), ('version_floor', ?2)")
         .run(store.new_floor, store.version_floor);
     store.key = stored_key(database);
 }

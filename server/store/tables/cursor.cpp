@@ -53,14 +53,14 @@ CursorRow encode_cursor(const Cursor& cursor) {
     return {exceptions.front() - 1, encode_stamps(stamps)};
 }
 
-/// If a program that knows no early ones has moved the cursor, they count no more.
-Cursor decode_cursor(Stamp upto, std::string_view beyond) {
+Cursor decode_cursor(Stamp upto, std::string_view beyond, bool is_trusted) {
     Done later{.beyond = decode_stamps(beyond)};
     const auto first = std::ranges::lower_bound(later.beyond, early_bit);
     std::vector<Stamp> early(first, later.beyond.end());
     later.beyond.erase(first, later.beyond.end());
     for (Stamp& stamp : early) stamp &= ~early_bit;
-    if (early.size() < 2 || early.front() != upto + 1) return {upto, std::move(later.beyond)};
+    const bool are_whole = early.size() >= 2 && early.front() == upto + 1;
+    if (!is_trusted || !are_whole) return {upto, std::move(later.beyond)};
     Cursor cursor{.upto = early.back()};
     early.pop_back();
     cursor.exceptions = std::move(early);

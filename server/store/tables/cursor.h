@@ -27,14 +27,16 @@ struct Cursor {
 /// The columns of a cursor. `upto` is a stamp before which the owner waits for nothing. `beyond`
 /// has stamps as `encode_stamps` writes them: those later than the cursor that are done; then, if
 /// the owner waits for earlier ones, these and the cursor itself, each with the highest bit set.
-/// Programs that do not know such stamps send the owner messages after `upto` again; they lose
-/// none.
+/// Programs that do not know such early stamps send the owner messages after `upto` again; they
+/// lose none.
 struct CursorRow {
     Stamp upto = 0;
     std::string beyond{};
 };
 
 CursorRow encode_cursor(const Cursor& cursor);
-Cursor decode_cursor(Stamp upto, std::string_view beyond);
+/// `is_trusted`: no program that does not know early stamps has written since. Otherwise they count
+/// no more, and the owner gets some messages again.
+Cursor decode_cursor(Stamp upto, std::string_view beyond, bool is_trusted = true);
 
 }  // namespace pulsegate

@@ -24,9 +24,13 @@ PutOwner read_owner(const Row& row) {
 /// One pass over all tables.
 class Loading {
 public:
-    Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+    Loading(Database& database, WaitingIndex& index, bool trusts_cursors, Ledger::Visitor& visitor,
             const std::function<void()>& meanwhile)
-        : database_(database), index_(index), visitor_(visitor), meanwhile_(meanwhile) {}
+        : database_(database),
+          index_(index),
+          trusts_cursors_(trusts_cursors),
+          visitor_(visitor),
+          meanwhile_(meanwhile) {}
 
     OwnerId next_owner() const { return next_owner_; }
 
@@ -45,7 +49,8 @@ public:
             " FROM owner LEFT JOIN cursor ON owner = id ORDER BY id",
             [&](const Row& row) {
                 note(row.as<OwnerId>(0));
-                index_.add_owner(row.as<OwnerId>(0), decode_cursor(row.bits(6), row.view(7)));
+                index_.add_owner(row.as<OwnerId>(0),
+                                 decode_cursor(row.bits(6), row.view(7), trusts_cursors_));
                 visitor_.owner(read_owner(row));
             });
     }
@@ -228,6 +233,7 @@ private:
 
     Database& database_;
     WaitingIndex& index_;
+    const bool trusts_cursors_;
     Ledger::Visitor& visitor_;
     const std::function<void()>& meanwhile_;
     std::size_t rows_ = 0;
@@ -238,9 +244,9 @@ private:
 
 }  // namespace
 
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
-                 const std::function<void()>& meanwhile) {
-    Loading loading(database, index, visitor, meanwhile);
+OwnerId load_all(Database& database, WaitingIndex& index, bool trusts_cursors,
+                 Ledger::Visitor& visitor, const std::function<void()>& meanwhile) {
+    Loading loading(database, index, trusts_cursors, visitor, meanwhile);
     loading.counts();
     loading.owners();
     loading.subscriptions();
