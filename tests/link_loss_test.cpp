@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <random>
@@ -42,6 +43,17 @@ struct Severed {
     asio::io_context& io;
     HeardStream near, far;
 };
+
+constexpr std::chrono::milliseconds tick{1};
+
+void pass_ticks(asio::io_context& io, int count) {
+    for (; count > 0; --count) {
+        bool has_passed = false;
+        asio::steady_timer timer(io, tick);
+        timer.async_wait([&](boost::system::error_code) { has_passed = true; });
+        run_until(io, [&] { return has_passed; });
+    }
+}
 
 }  // namespace
 
@@ -127,6 +139,39 @@ TEST_CASE("a stream ends if it has no connection for 16 ticks") {
           "the other node has closed the connection; there was no other connection in time");
     auto [one, other] = connected_pair(io);
     CHECK_FALSE(told.ear.stream->resume(link_socket(std::move(one)), 0));
+}
+
+TEST_CASE("a stream ends if nothing arrives for 16 ticks, on one connection after the other") {
+    const QuietLog quiet;
+    for (const bool is_lost : {true, false}) {  // else only the other node loses its connections
+        CAPTURE(is_lost);
+        asio::io_context io;
+        ToldStream told(io, {.tick = tick});
+        told.ear.stream->send(link_frame("stuck"));
+        bool goes_on = true;
+        for (int connections = 0; goes_on && connections < 100; ++connections) {
+            if (is_lost) told.peer.close();
+            pass_ticks(io, 10);
+            auto [next, peer] = connected_pair(io);
+            goes_on = told.ear.stream->resume(link_socket(std::move(next)), 0);
+            told.peer = std::move(peer);
+        }
+        CHECK_FALSE(goes_on);
+    }
+}
+
+TEST_CASE("a stream goes on if something arrives on each connection") {
+    const QuietLog quiet;
+    asio::io_context io;
+    ToldStream told(io, {.tick = tick});
+    const std::size_t size = link_frame("stuck").size();
+    for (std::uint64_t received = size; received < 30 * size; received += size) {
+        for (const char* content : {"first", "stuck"}) told.ear.stream->send(link_frame(content));
+        pass_ticks(io, 3);
+        auto [next, peer] = connected_pair(io);
+        CHECK(told.ear.stream->resume(link_socket(std::move(next)), received));
+        told.peer = std::move(peer);
+    }
 }
 
 TEST_CASE("a position that can't be ends the stream") {

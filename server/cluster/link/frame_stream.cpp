@@ -131,11 +131,16 @@ void FrameStream::begin(Handlers handlers) {
 
 bool FrameStream::resume(std::shared_ptr<LinkSocket> socket, std::uint64_t position) {
     if (has_ended_) return false;
+    if (is_in_vain()) {
+        finish("what it is sent does not arrive on any connection");
+        return false;
+    }
     drop_connection();
     if (!kept_.resume(position)) {
         finish(fmt::format("the other node has received {} bytes, which can't be", position));
         return false;
     }
+    note_progress();
     use(std::move(socket));
     {
         const std::lock_guard lock(mutex_);
@@ -194,8 +199,20 @@ void FrameStream::end_soon(std::string why) {
     asio::post(executor_, [self = shared_from_this(), why = std::move(why)] { self->finish(why); });
 }
 
+/// Small frames may pass and large ones not, for example because of the network's MTU. Then each
+/// connection is lost after a while, and clients would wait for ever.
+bool FrameStream::is_in_vain() const {
+    return ticks_in_vain_.value_or(0) > limits_.ticks_without_connection;
+}
+
+void FrameStream::note_progress() {
+    if (std::exchange(progress_, kept_.acknowledged()) != kept_.acknowledged())
+        ticks_in_vain_.reset();
+}
+
 /// What was under way on the connection is done again on the next one.
 void FrameStream::drop_connection() {
+    if (socket_ && kept_.bytes() > 0 && !ticks_in_vain_) ticks_in_vain_ = 0;
     if (socket_) socket_->tcp().close();
     socket_.reset();  // the operations under way keep it until they are done
     is_write_under_way_ = false;
@@ -208,7 +225,7 @@ void FrameStream::drop_connection() {
 }
 
 void FrameStream::lose_connection(const std::string& why) {
-    if (limits_.ticks_without_connection == 0) return finish(why);
+    if (limits_.ticks_without_connection == 0 || is_in_vain()) return finish(why);
     drop_connection();
     why_ = why;
     spdlog::info("link to {}: its connection is lost: {}", peer_.incarnation, why);
@@ -258,6 +275,7 @@ void FrameStream::await_tick() {
 
 void FrameStream::tick() {
     ++silent_ticks_;
+    if (ticks_in_vain_) ++*ticks_in_vain_;
     if (!socket_ && silent_ticks_ > limits_.ticks_without_connection)
         finish(fmt::format("{}; there was no other connection in time", why_));
     else if (socket_ && silent_ticks_ > ticks_of_silence)
@@ -313,6 +331,7 @@ void FrameStream::take(std::size_t got) {
         if (!kept_.acknowledge(position))
             return finish(
                 fmt::format("the other node has received {} bytes, which can't be", position));
+        note_progress();
     }
     deliver(begin, end);
     filled_ -= end;

@@ -119,6 +119,8 @@ private:
     void use(std::shared_ptr<LinkSocket> socket);
     void end_soon(std::string why);
     void deliver(std::size_t begin, std::size_t end);
+    bool is_in_vain() const;
+    void note_progress();
     void drop_connection();
     void lose_connection(const std::string& why);
     void finish(const std::string& why);
@@ -155,6 +157,9 @@ private:
     std::uint64_t told_ = 0;  ///< what the other node was told of `received_`
     bool must_tell_ = false;  ///< also if it knows
     KeptFrames kept_{};
+    std::uint64_t progress_ = 0;          ///< up to here, the other node has received
+    std::optional<int> ticks_in_vain_{};  ///< since a connection was dropped, if it has made no
+                                          ///< progress since
     bool is_write_under_way_ = false;
     std::string going_{};           ///< being written
     std::size_t going_frames_ = 0;  ///< where its frames begin

@@ -25,6 +25,7 @@ public:
     /// is not possible.
     bool resume(std::uint64_t position);
 
+    std::uint64_t acknowledged() const { return acknowledged_; }
     /// Bytes that are not acknowledged.
     std::size_t bytes() const { return static_cast<std::size_t>(end_ - acknowledged_); }
     /// Bytes that `next` has not yet returned.
