@@ -207,6 +207,14 @@ TEST_CASE("a user is awaited for the longest limit of the devices that were conn
         desk.connect("40", "desk");
         expected = 60;
     }
+    SUBCASE("a longer one that a drain has asked to leave first") {
+        desk.connect("20", "desk");
+        brokers.settle();
+        desk.client.drain();
+        phone.client.drain();
+        brokers.settle();
+        expected = 30;
+    }
     CHECK(seconds_awaited(brokers) == expected + 1);
 }
 

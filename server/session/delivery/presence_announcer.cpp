@@ -28,8 +28,10 @@ void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis no
     const WallMillis wall = wall_now();
     const Millis silent = now - ended.last_packet;
     if (ended.cause == Cause::drained) {
-        presence_.leave(session.user, session, wall, wall - silent, tick_after(now + ended.limit));
-        if (user.is_awaited) store(user, ended.limit);  // its version has grown
+        const bool is_awaited = presence_.leave(session.user, session, wall, wall - silent,
+                                                tick_after(now + ended.limit));
+        // Its version has grown. A device that left earlier may have a longer limit.
+        if (is_awaited) store(user, PutUser::limit_as_stored);
         return;
     }
     if (presence_.depart(session.user, session, ended.cause, wall, wall - silent))
@@ -70,12 +72,14 @@ void PresenceAnnouncer::announce(const User& user, const std::string& client, Mi
     tell(user, now);
 }
 
-void PresenceAnnouncer::store(const User& user) { store(user, user.longest_limit()); }
+void PresenceAnnouncer::store(const User& user) {
+    store(user, static_cast<std::uint32_t>(user.longest_limit()));
+}
 
-void PresenceAnnouncer::store(const User& user, Millis limit) {
+void PresenceAnnouncer::store(const User& user, std::uint32_t limit) {
     if (!journal_.is_on()) return;
     PutUser row = stored_presence(user);
-    row.limit = static_cast<std::uint32_t>(limit);
+    row.limit = limit;
     journal_.add_lazily(std::move(row));
 }
 

@@ -59,8 +59,7 @@ private:
     void announce(const User& user, const std::string& client, Millis silent, Millis now);
     bool end_awaited(Tick upto, std::size_t most, Cause cause, Millis now);
     void store(const User& user);
-    /// `limit`: the limit of silence of the user's devices.
-    void store(const User& user, Millis limit);
+    void store(const User& user, std::uint32_t limit);
     void tell_when_stored(User& user, Millis now);
     void tell(const User& user, Millis now);
     bool is_watched(const User& user) const;

@@ -214,14 +214,15 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
 
 /// The version grows, but nobody is told: what is known of an earlier wait, by the version of then,
 /// does not end this one.
-void Presence::leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until) {
+bool Presence::leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until) {
     thread_.assert_here();
-    if (!to_back(user, device)) return;
+    if (!to_back(user, device)) return false;
     user.set_since(user.since, std::max(user.last_seen(), last_seen));
-    if (user.online()) return;
+    if (user.online()) return false;
     change(user, user.cause, now);
     user.is_awaited = true;
     await(user, until);
+    return true;
 }
 
 void Presence::await(const PresenceEntry& user, Tick until) {

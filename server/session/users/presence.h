@@ -185,8 +185,8 @@ public:
     bool depart(User& user, Device& device, Cause cause, WallMillis now, WallMillis last_seen);
 
     /// The gateway has asked the device to leave: it disconnects as above, but if it was the user's
-    /// last one, the user stays online and is awaited until that tick.
-    void leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until);
+    /// last one, the user stays online and is awaited until that tick. Then it returns true.
+    bool leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until);
 
     /// Users who were awaited until `upto` or before, and are not back, are offline for that cause.
     /// Looks at `most` awaited users, and calls `lost` for each who is offline now, with the ms

@@ -235,6 +235,8 @@ constexpr std::int64_t due_seconds(std::uint64_t delayed_id) {
 
 /// A user's presence.
 struct PutUser {
+    static constexpr std::uint32_t limit_as_stored = ~std::uint32_t{0};
+
     std::string name{};
     std::uint64_t version = 0;
     WallMillis since = 0;

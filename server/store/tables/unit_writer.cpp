@@ -78,7 +78,10 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       find_dropped_rows_(database,
                          "SELECT rowid, topic FROM retained WHERE payload IS NULL ORDER BY stamp"),
       remove_dropped_row_(database, "DELETE FROM retained WHERE rowid = ?"),
-      put_user_(database, "INSERT OR REPLACE INTO user VALUES(?,?,?,?,?,?)"),
+      put_user_(database,
+                "INSERT INTO user VALUES(?1,?2,?3,?4,?5,coalesce(nullif(?6, ?7), 0))"
+                " ON CONFLICT(name) DO UPDATE SET version = ?2, since = ?3, last_seen = ?4,"
+                " cause = ?5, silence = coalesce(nullif(?6, ?7), silence)"),
       drop_user_(database, "DELETE FROM user WHERE name = ?"),
       raise_version_floor_(database,
                            "UPDATE meta SET value = max(value, coalesce("
@@ -345,7 +348,8 @@ void UnitWriter::apply(const DropRetained& drop) {
 }
 
 void UnitWriter::apply(const PutUser& put) {
-    put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause, put.limit);
+    put_user_.run(put.name, put.version, put.since, put.last_seen, put.cause, put.limit,
+                  std::uint32_t{PutUser::limit_as_stored});
 }
 
 /// Versions may be ahead of the clock: should the user come back after the next start, its new one
