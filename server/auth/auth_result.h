@@ -28,6 +28,7 @@ struct AuthResult {
     std::optional<std::int64_t> token_issued{};
     /// When the auth hook was asked, see Revocations; nothing: it was not.
     std::optional<Millis> asked{};
+    Millis on_link = 0;  ///< a part of `asked`: the longest time that it may have been on a link
 };
 
 }  // namespace pulsegate

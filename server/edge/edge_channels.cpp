@@ -115,9 +115,10 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
         result->why = "the password file of this node does not have the line that it matched";
     }
     result->password_line = line.value_or(0);
-    if (login->hook_age)
-        result->asked =
-            monotonic_now() - static_cast<Millis>(*login->hook_age) - time_on_link(name.link);
+    if (login->hook_age) {
+        result->on_link = time_on_link(name.link);
+        result->asked = monotonic_now() - static_cast<Millis>(*login->hook_age) - result->on_link;
+    }
     auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
                                        received->connect.version);
     connections_.emplace(name, connection.get());

@@ -315,7 +315,9 @@ bool LoginFlow::refused_at_home(const Login& login) {
     }
     const auto asked = login.result.asked;
     if (!asked || !revocations_.revoked_since(user, *asked)) return false;
-    if (Channel* const channel = login.connection->channel()) channel->note_old_answer();
+    Channel* const channel = login.connection->channel();
+    const bool is_surely_old = revocations_.revoked_since(user, *asked + login.result.on_link);
+    if (channel && is_surely_old) channel->note_old_answer();
     refuse(login, Reason::server_busy,
            "its user's logins were revoked after the auth-hook was asked: it is asked again when "
            "the client comes again",
