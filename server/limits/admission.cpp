@@ -83,9 +83,10 @@ std::optional<Limit> Admission::reached() const {
     return std::nullopt;
 }
 
-/// It takes longer the more is free. So it gets a hundredth of the time, and a tenth while memory
-/// grows fast.
+/// It takes longer the more is free. So it gets a hundredth of the time. While memory grows fast,
+/// it gets a tenth, if it is short: an event loop stands still meanwhile.
 bool Admission::give_back(std::size_t used) {
+    constexpr Millis short_time = 20;
     const std::size_t budget = memory_budget();
     if (used <= budget / 8 * 7) return false;
     const bool has_grown = used > after_return_.load(std::memory_order_relaxed) + budget / 64;
@@ -96,7 +97,7 @@ bool Admission::give_back(std::size_t used) {
     const Millis ended = monotonic_now();
     const Millis took = std::max<Millis>(ended - began, 1);
     next_return_ = ended + 100 * took;
-    next_return_if_grown_ = ended + 10 * took;
+    next_return_if_grown_ = ended + (took <= short_time ? 10 : 100) * took;
     after_return_ = resident();
     gives_back_ = false;
     return true;
