@@ -78,10 +78,12 @@ ApiReply begin_drain_by(const DrainState& drain, const AdminHost& host, const Ap
 }
 
 boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequest&) {
-    const auto connected =
-        co_await api.shards.ask_all([](ShardAdmin& shard) { return shard.status().connected; });
+    const auto leaving = co_await api.shards.ask_all([](ShardAdmin& shard) {
+        const ShardStatus status = shard.status();
+        return status.connected - std::min(status.connected, status.forwarded);
+    });
     std::size_t clients = 0;
-    for (const auto& each : connected) clients += each.value_or(0);
+    for (const auto& each : leaving) clients += each.value_or(0);
     co_return drain_reply(api.drain, clients);
 }
 
