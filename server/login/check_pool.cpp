@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "server/base/thread_name.h"
+
 namespace pulsegate {
 
 namespace {
@@ -63,6 +65,7 @@ void CheckPool::begin(Ticket ticket, Credentials credentials) {
 }
 
 void CheckPool::run(Ticket ticket, const Credentials& credentials) {
+    name_thread("passwords");
     const auto began = std::chrono::steady_clock::now();
     const AuthResult result = check_(credentials);
     const double seconds = Seconds(std::chrono::steady_clock::now() - began).count();

@@ -20,6 +20,7 @@
 
 #include "server/base/files/whole_file.h"
 #include "server/base/text/lines.h"
+#include "server/base/thread_name.h"
 #include "server/redis/redis_reply.h"
 
 namespace pulsegate {
@@ -53,7 +54,10 @@ std::vector<tcp::endpoint> places_of(const RedisAddress& address, Clock::time_po
     const auto number = asio::ip::make_address(address.host, no_address);
     if (!no_address) return {{number, address.port}};
 
-    std::packaged_task<Resolution()> question([address] { return resolve(address); });
+    std::packaged_task<Resolution()> question([address] {
+        name_thread("resolver");
+        return resolve(address);
+    });
     auto answer = question.get_future();
     std::thread(std::move(question)).detach();
     if (answer.wait_until(deadline) != std::future_status::ready)
