@@ -108,6 +108,7 @@ SqliteLedger::Options options(const TemporaryFolder& folder, const FaultyDisk& d
     return {.folder = folder.path("data"),
             .patience = 5s,  // for a disk that is dead
             .first_pause = 0ms,
+            .stop_patience = 0ms,    // what still waits at an end, waits for a disk that is dead
             .wal_bytes = 24 * 4096,  // so that there are checkpoints, too
             .vfs = disk.vfs()};
 }

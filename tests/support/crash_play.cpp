@@ -30,6 +30,7 @@ SqliteLedger::Options options(const std::string& folder, const FaultyDisk& disk,
     return {.folder = folder,
             .patience = impatient ? 0ms : 500ms,
             .first_pause = 0ms,
+            .stop_patience = 0ms,    // what still waits at an end, waits for a disk that is dead
             .wal_bytes = 24 * 4096,  // so that there are checkpoints, too
             .vfs = disk.vfs()};
 }
