@@ -200,12 +200,12 @@ private:
 
 }  // namespace
 
-TEST_CASE("over millions of random operations stacked wheels do what a sorted list does") {
+TEST_CASE("over many random operations stacked wheels do what a sorted list does") {
     constexpr int steps = 100'000;
     std::uint64_t expirations = 0;
-    constexpr std::uint32_t seeds = sanitized ? 10 : 30;
+    constexpr std::uint32_t seeds = sanitized ? 4 : 30;
     for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
-        Comparison comparison(seed, seed < 10 ? seed : seed * 31'415);
+        Comparison comparison(seed, seed % 2 == 0 ? seed : seed * 31'415);
         for (int step = 0; step < steps && !comparison.over(); ++step) {
             INFO("seed ", seed, ", step ", step);
             comparison.step();

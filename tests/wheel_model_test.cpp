@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "wheel/wheel.h"
 
-// The wheel against a model, over millions of random operations.
+// The wheel against a model, over many random operations.
 
 using namespace pulsegate;
 
@@ -189,9 +190,9 @@ private:
 
 }  // namespace
 
-TEST_CASE("over millions of random operations the wheel does what a sorted list does") {
+TEST_CASE("over many random operations the wheel does what a sorted list does") {
     constexpr std::uint32_t seed = 20'240'229;
-    constexpr int steps = 100'000;
+    constexpr int steps = sanitized ? 20'000 : 100'000;
     std::uint64_t expirations = 0;
     for (Tick phase = 0; phase < Wheel::slots; ++phase) {
         Comparison comparison(seed + phase, phase);
@@ -201,5 +202,5 @@ TEST_CASE("over millions of random operations the wheel does what a sorted list 
         }
         expirations += comparison.expirations();
     }
-    CHECK(expirations > 1'000'000);  // or the operations never led anywhere
+    CHECK(expirations > Wheel::slots * steps / 3);  // or the operations never led anywhere
 }
