@@ -14,6 +14,7 @@
 
 #include "server/shard/restoration.h"
 #include "tests/support/restarted_world.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test_store.h"
 
 using namespace pulsegate;
@@ -255,7 +256,7 @@ private:
 }  // namespace
 
 TEST_CASE("sessions end in time, by any sequence of stops, kills and connections") {
-    for (unsigned seed = 1; seed <= 60; ++seed) {
+    for (unsigned seed = 1; seed <= (sanitized ? 20 : 60); ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);
         const auto below = [&](unsigned bound) { return static_cast<unsigned>(random() % bound); };

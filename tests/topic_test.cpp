@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -130,7 +132,8 @@ TEST_CASE("topics are compared by case and by every slash") {
 TEST_CASE("matching agrees with a naive model on random topics and filters") {
     std::mt19937 random(20'240'229);
     int matches = 0;
-    for (int i = 0; i < 300'000; ++i) {
+    constexpr int tried = sanitized ? 60'000 : 300'000;
+    for (int i = 0; i < tried; ++i) {
         const std::string topic = random_levels(random, {"a", "b", "", "$x", "ab"});
         const std::string filter = random_levels(random, {"a", "b", "", "$x", "+", "+", "#"});
         if (!valid_topic_name(topic) || !valid_topic_filter(filter)) continue;
@@ -138,7 +141,7 @@ TEST_CASE("matching agrees with a naive model on random topics and filters") {
         matches += expected;
         if (topic_matches(filter, topic) != expected) FAIL(filter << " and " << topic);
     }
-    CHECK(matches > 10'000);
+    CHECK(matches > tried / 30);
 }
 
 TEST_CASE("a topic is split at every slash") {
