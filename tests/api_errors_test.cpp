@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/http/operation/openapi.h"
+#include "server/http/operation/openapi_document.h"
 #include "server/http/serving/api_message.h"
 #include "server/http/serving/bad_request.h"
 #include "server/http/serving/query.h"

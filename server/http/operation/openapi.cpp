@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "server/http/operation/openapi_document.h"
+
 namespace pulsegate {
 
 boost::asio::awaitable<ApiReply> show_openapi(const ApiContext&, const ApiRequest&) {

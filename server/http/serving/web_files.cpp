@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "server/http/serving/api_message.h"
+
 namespace pulsegate {
 
 ApiReply web_file_reply(const WebFile& file, const std::string& connect_to) {

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/serving/api_message.h"
-
 namespace pulsegate {
+
+struct ApiReply;
 
 /// A file of a web page, which the build has put into the program.
 struct WebFile {
