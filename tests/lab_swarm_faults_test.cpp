@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "loadgen/truth/message.h"
@@ -335,6 +336,39 @@ TEST_CASE("what the server never releases is counted, but not what the end may h
         lab.swarm().judge(load::Clock::now());
         CHECK(lab.count(Count::unreleased) == (is_cut ? 0 : 1));
     }
+}
+
+TEST_CASE("an offline that comes while the generator stands still is no ghost") {
+    using namespace std::chrono_literals;
+    Scenario scenario;
+    scenario.limit = 100ms;
+    scenario.tolerance = 100ms - Scenario::server_tick;  // so a ghost is one after 200 ms
+    add_group(scenario, 1).silent = 1;
+    Group& watchers = add_group(scenario, 1);
+    watchers.watches = 1;
+    watchers.watched = 0;
+    LabSwarm lab(scenario, true);
+    LabSwarmClient* silent = &lab.log_in();
+    LabSwarmClient* watcher = &lab.log_in();
+    if (silent->filters.size() > 1) std::swap(silent, watcher);
+    const std::string& filter = watcher->filters.at(1);
+    lab.send(*watcher, presence_notation(filter, "online", 1));
+    lab.swarm().go(load::Clock::now());
+    lab.until([&] { return lab.count(Count::silent) == 1; });
+
+    bool has_stalled = false;
+    lab.until([&] {
+        if (std::exchange(has_stalled, true)) return lab.count(Count::presence_changes) == 2;
+        watcher->send(presence_notation(filter, "offline", 2));
+        const auto end = load::Clock::now() + 500ms;
+        while (load::Clock::now() < end) {
+        }
+        return false;
+    });
+    for (const auto& frame : lab.swarm().flows())
+        REQUIRE(lab.swarm().add_flows(as_bytes(frame.body)));
+    lab.swarm().judge(load::Clock::now());
+    CHECK(lab.count(Count::presence_ghosts) == 0);
 }
 
 }  // namespace pulsegate

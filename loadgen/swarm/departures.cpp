@@ -46,17 +46,17 @@ void Departures::nap(SwarmClient& client, Time now) {
     client.attendance.goes(Attendance::Cause::planned);
     switch (state_.group(client).leave) {
         case Leave::disconnect:
-            watchers_.left(client, now);
             chat_.disconnects(client);
             client.mqtt.disconnect();
+            watchers_.left(client, {now, Clock::now()});
             break;
         case Leave::reset:
-            watchers_.left(client, now);
             chat_.connection_broke(client);
             client.mqtt.reset();
+            watchers_.left(client, {now, Clock::now()});
             break;
         case Leave::vanish:
-            watchers_.fell_silent(client, client.mqtt.before_send());
+            watchers_.fell_silent(client, {client.mqtt.before_send(), client.mqtt.after_send()});
             chat_.connection_broke(client);
             client.mqtt.abandon();
             break;

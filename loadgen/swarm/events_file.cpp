@@ -50,7 +50,8 @@ void EventsFile::read_line(Time now) {
                             .user = *watched,
                             .online = text->online,
                             .version = text->version,
-                            .at = state_.common(now)},
+                            .at = state_.common(now),
+                            .delay = state_.stalls.before(now)},
                            now);
 }
 

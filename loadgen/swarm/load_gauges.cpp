@@ -19,6 +19,7 @@ void LoadGauges::turn(Time now, Duration late) {
     second.add(Timing::loop_lag, std::max(late, Duration::zero()));
     if (late > stall_limit) {
         second.add(Count::stalls);
+        state_.stalls.add(now, late);
         if (state_.notes.size() < most_stall_notes)
             state_.notes.push_back(fmt::format("the generator stalled for {}, {} after the start",
                                                show(late), show(now - state_.started)));

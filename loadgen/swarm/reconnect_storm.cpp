@@ -69,10 +69,10 @@ void ReconnectStorm::vanish_some() {
         client.in_storm = true;
         if (!client.online()) return;  // lost in the meantime
         pings_.give_up(client, now);
-        // The server may take its time for so many at once.
-        watchers_.lost(client, now);
         client.attendance.goes(Attendance::Cause::planned);
         client.mqtt.reset();
+        // The server may take its time for so many at once.
+        watchers_.lost(client, {now, Clock::now()});
         state_.enter(client, SwarmClient::State::napping);
         state_.agenda.cancel(client);
     });

@@ -40,7 +40,7 @@ void Silences::fall_silent(SwarmClient& client, Time now) {
     client.mqtt.fall_silent();
     state_.enter(client, SwarmClient::State::silent);
     client.attendance.goes(Attendance::Cause::planned);
-    watchers_.fell_silent(client, client.mqtt.before_send());
+    watchers_.fell_silent(client, {client.mqtt.before_send(), client.mqtt.after_send()});
     state_.at(now).add(Count::silent);
     const Time deadline = state_.closes.deadline(client.mqtt.after_send(), state_.limit_of(client));
     if (deadline != Time::max()) last_judgement_ = std::max(last_judgement_, deadline);

@@ -223,7 +223,8 @@ Time Swarm::Parts::next_turn(Time now) const {
 void Swarm::Parts::attend(SwarmClient& client, Time now) {
     switch (client.state) {
         case State::joining:
-            watchers.fell_silent(client, client.last_send);  // if its network had changed
+            // If its network had changed. The attempt may have reached the server.
+            watchers.fell_silent(client, {client.last_send, now});
             client.attendance.goes(Attendance::Cause::planned);
             return logins.timed_out(client, now);
         case State::waiting:
@@ -328,7 +329,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
         case State::hostile: return hostiles.closed(client, now);
         case State::joining:
             client.attendance.goes(Attendance::Cause::planned);
-            watchers.fell_silent(client, client.last_send);
+            watchers.fell_silent(client, {client.last_send, now});
             if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
         case State::silent:
@@ -367,7 +368,7 @@ Attendance::Cause Swarm::Parts::blame(const SwarmClient& client, const Ending& e
 
 void Swarm::Parts::lost_talker(SwarmClient& client, const Ending& ending, Time now) {
     client.attendance.goes(blame(client, ending, now));
-    watchers.lost(client, client.mqtt.before_send());
+    watchers.lost(client, {client.mqtt.before_send(), now});
     chat.connection_broke(client);
     logins.come_back_later(client, now);
 }

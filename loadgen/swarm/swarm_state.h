@@ -10,6 +10,7 @@
 
 #include "loadgen/client/mqtt_client.h"
 #include "loadgen/lab/assignment.h"
+#include "loadgen/stalls.h"
 #include "loadgen/swarm/agenda.h"
 #include "loadgen/swarm/roster.h"
 #include "loadgen/swarm/swarm_client.h"
@@ -84,6 +85,7 @@ public:
     std::deque<SwarmClient> clients;  ///< by number / workers
     Agenda agenda;
     Samples samples;
+    Stalls stalls;
     std::mt19937_64 random;
     Phase phase = Phase::idle;
     Time started{};

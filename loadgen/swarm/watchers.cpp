@@ -91,9 +91,21 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
     }
     const Time since = client.online() ? state_.common(client.online_since) : Time::max();
     observed({client.number(), *watched, text->online, text->version, state_.common(now),
-              message.retain, since, message.dup},
+              message.retain, since, message.dup, delay_at(now), may_have_waited(client, now)},
              now);
     return true;
+}
+
+/// How long what is read now may have waited for the generator.
+Duration Watchers::delay_at(Time now) const {
+    const Duration blind = now - state_.loop.seen_until();
+    return (blind > stall_limit ? blind : Duration::zero()) + state_.stalls.before(now);
+}
+
+/// In a kept session, while the client was away.
+bool Watchers::may_have_waited(const SwarmClient& client, Time now) const {
+    return state_.group(client).kept_session && client.mqtt.connections() > 1 &&
+           (!client.online() || now - client.online_since <= Presence::settling);
 }
 
 void Watchers::observed(const Presence::Observation& seen, Time now) {
@@ -122,28 +134,30 @@ std::optional<std::uint32_t> Watchers::user_of(std::string_view name) const {
 }
 
 void Watchers::online(SwarmClient& client, Time at) {
-    tell(client, Liveness::Kind::online, at, state_.limit_of(client));
+    tell(client, Liveness::Kind::online, {at, at}, Duration::zero());
 }
 
-void Watchers::left(SwarmClient& client, Time at) {
-    tell(client, Liveness::Kind::gone, at, Duration::zero());
+void Watchers::left(SwarmClient& client, Moment at) {
+    tell(client, Liveness::Kind::gone, at, at.after - at.before);
 }
 
-void Watchers::lost(SwarmClient& client, Time at) {
-    tell(client, Liveness::Kind::gone, at, state_.limit_of(client));
+void Watchers::lost(SwarmClient& client, Moment at) {
+    tell(client, Liveness::Kind::gone, at, std::max(state_.limit_of(client), at.after - at.before));
 }
 
-void Watchers::fell_silent(SwarmClient& client, Time at) {
-    tell(client, Liveness::Kind::silent, at, state_.limit_of(client));
+void Watchers::fell_silent(SwarmClient& client, Moment at) {
+    const Duration limit = state_.limit_of(client);
+    const bool endless = limit == Duration::zero();
+    tell(client, Liveness::Kind::silent, at, endless ? limit : limit + (at.after - at.before));
 }
 
-void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Time at, Duration limit) {
+void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duration limit) {
     const bool alive = kind == Liveness::Kind::online;
     if (client.alive_for_watchers == alive) return;
     client.alive_for_watchers = alive;
-    client.alive_changed = at;
+    client.alive_changed = at.after;
     if (!watching_.contains(profiles_.user_of(client.number()))) return;
-    facts_.push_back({client.number(), kind, state_.common(at), limit});
+    facts_.push_back({client.number(), kind, state_.common(at.before), limit});
 }
 
 /// Of each user that somebody here watches to the end. The events file tells of all.
@@ -180,8 +194,11 @@ void Watchers::judge(Time now) {
         const auto found = since.find(user);
         return Presence::Bounds{slack, found == since.end() ? Time::max() : found->second};
     };
-    auto verdict = presence_.judge(state_.common(now), bounds_of);
-    judge_last(state_.common(now), slack, verdict);
+    // What came later may be unread, or late because of the generator.
+    const Time read = std::min(now, state_.loop.seen_until());
+    const Time until = state_.common(read - state_.stalls.before(read));
+    auto verdict = presence_.judge(until, bounds_of);
+    judge_last(until, slack, verdict);
     Measurements& sum = state_.at(now);
     for (const Duration took : verdict.detections) sum.add(Timing::detection, took);
     for (const Duration took : verdict.appearances) sum.add(Timing::appearance, took);

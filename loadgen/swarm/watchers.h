@@ -30,12 +30,18 @@ public:
     /// An observation. If it is not by a client, `observer` is not a client's number.
     void observed(const Presence::Observation& seen, Time now);
 
+    /// An event happened between these times: the generator may stall within any step.
+    struct Moment {
+        Time before{};
+        Time after{};
+    };
+
     // Events of clients. Clients that nobody watches are ignored.
     void online(SwarmClient& client, Time at);
     /// The client left with DISCONNECT or a reset, so the server knows it at once.
-    void left(SwarmClient& client, Time at);
-    void lost(SwarmClient& client, Time at);  ///< its connection broke
-    void fell_silent(SwarmClient& client, Time at);
+    void left(SwarmClient& client, Moment at);
+    void lost(SwarmClient& client, Moment at);  ///< its connection broke
+    void fell_silent(SwarmClient& client, Moment at);
 
     /// The true states, for the workers with clients that watch them.
     template <class Visit>
@@ -59,7 +65,9 @@ private:
     bool watches(const SwarmClient& client, std::uint32_t user) const;
     std::unordered_map<std::uint32_t, Time> watched_since() const;
     void judge_last(Time until, Duration slack, Presence::Verdict& verdict) const;
-    void tell(SwarmClient& client, Liveness::Kind kind, Time at, Duration limit);
+    void tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duration limit);
+    Duration delay_at(Time now) const;
+    bool may_have_waited(const SwarmClient& client, Time now) const;
 
     SwarmState& state_;
     const Profiles& profiles_;

@@ -2,13 +2,10 @@
 
 #include <cstdint>
 
+#include "loadgen/stalls.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {
-
-/// A delay of the event loop beyond this is a stall: times that were measured across it are
-/// unclear.
-constexpr Duration stall_limit = std::chrono::milliseconds(100);
 
 /// How long a client had been silent when its close was seen.
 struct SilenceAtClose {

@@ -17,10 +17,6 @@ namespace {
 /// Clocks of workers on several machines differ by less.
 constexpr Duration clock_error = 5ms;
 
-/// So late a watcher may be told of an offline after the client is back: a server under load sends
-/// both, one behind the other.
-constexpr Duration settling = 10s;
-
 constexpr std::size_t liveness_size = 4 + 1 + 8 + 8;
 
 }  // namespace
@@ -52,6 +48,7 @@ Presence::Order Presence::observed(const Observation& told) {
     Told& before = last_told_[{told.observer, told.user}];
     // MQTT-4.4.0-1: what was not acknowledged comes again on the next connection.
     const bool may_repeat = told.is_again && before.at < told.since;
+    const Time earliest = told.may_have_waited ? before.at : told.at - told.delay;
     if (told.version < before.version) return may_repeat ? Order::repeated : Order::out_of_order;
     Observation seen = told;
     seen.snapshot = told.snapshot && before.at < told.since;
@@ -64,9 +61,11 @@ Presence::Order Presence::observed(const Observation& told) {
     if (seen.version == last) return contradicts ? Order::contradiction : Order::repeated;
 
     if (!known) {
-        change = changes.insert(change, {seen.version, seen.at, seen.online, seen.snapshot});
-    } else if (seen.at < change->first || (change->snapshot && !seen.snapshot)) {
+        change =
+            changes.insert(change, {seen.version, seen.at, earliest, seen.online, seen.snapshot});
+    } else {
         change->first = std::min(change->first, seen.at);
+        change->earliest = std::min(change->earliest, earliest);
         change->snapshot = change->snapshot && seen.snapshot;
     }
     note_skips(seen, last, changes, change);
@@ -76,13 +75,13 @@ Presence::Order Presence::observed(const Observation& told) {
 void Presence::note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
                           Changes::const_iterator change) {
     if (seen.snapshot) return;
-    Time next = seen.at;
+    Time next = change->earliest;
     while (change != changes.begin() && (--change)->version > last) {
-        next = std::min(next, std::next(change)->first);
+        next = std::min(next, std::next(change)->earliest);
         if (change->first >= seen.since && !change->snapshot)
             skips_.push_back(
                 {{Verdict::Fault::Kind::hidden, seen.user, change->first, seen.observer},
-                 next - change->first});
+                 std::max(next, change->first) - change->first});
     }
 }
 
@@ -195,8 +194,10 @@ void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& li
         back = life.from;
         if (life.to > change.first + clock_error || life.shown_offline) continue;
         life.shown_offline = true;
-        if (life.silent_end && !change.snapshot)
-            verdict.detections.push_back(std::max(change.first - life.to, Duration::zero()));
+        // What waited for a watcher does not tell when the server noticed the end.
+        const bool in_time = change.earliest >= life.to - clock_error;
+        if (life.silent_end && !change.snapshot && in_time)
+            verdict.detections.push_back(std::max(change.earliest - life.to, Duration::zero()));
         return;
     }
     // Between two lives it is no fault: the server may have taken a login for good that failed.
@@ -215,7 +216,7 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
                           const Bounds& bounds, Verdict& verdict) {
     using Kind = Verdict::Fault::Kind;
     const Time limit = life.limit < until - bounds.slack ? life.limit + bounds.slack : until;
-    if (limit < until && shown(changes, limit) &&
+    if (limit < until && surely_shown(changes, limit) &&
         watched_until_news(changes, limit, bounds.watched_since))
         verdict.faults.push_back({Kind::ghost, user, life.to});
 
@@ -232,16 +233,25 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
     }
 }
 
-// News that came as a snapshot don't tell whether anybody was there to be told in time.
+// News that came as a snapshot, or that waited for a watcher, don't tell whether anybody was there
+// to be told in time.
 bool Presence::watched_until_news(const Changes& changes, Time at, Time watched_since) {
     const auto next =
         std::ranges::find_if(changes, [at](const Change& change) { return change.first > at; });
-    return next == changes.end() ? watched_since <= at : !next->snapshot;
+    if (next == changes.end()) return watched_since <= at;
+    return !next->snapshot && next->earliest > at;
 }
 
 bool Presence::shown(const Changes& changes, Time at) {
     const auto last = std::find_if(changes.rbegin(), changes.rend(),
                                    [at](const Change& change) { return change.first <= at; });
+    return last != changes.rend() && last->online;
+}
+
+bool Presence::surely_shown(const Changes& changes, Time at) {
+    const auto last = std::find_if(changes.rbegin(), changes.rend(), [at](const Change& change) {
+        return (change.online ? change.first : change.earliest) <= at;
+    });
     return last != changes.rend() && last->online;
 }
 

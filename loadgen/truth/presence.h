@@ -21,8 +21,8 @@ struct Liveness {
     std::uint32_t client = 0;
     Kind kind = Kind::online;
     Time at{};  ///< of the run's common clock
-    /// The time that the server may take to notice the end. For silence: as agreed with the server;
-    /// zero: it need not notice.
+    /// The time after `at` by which the server must have noticed the end. Silence with a limit of
+    /// zero need not be noticed.
     Duration limit{};
 
     bool operator==(const Liveness&) const = default;
@@ -39,6 +39,10 @@ void put(const Liveness& fact, Buffer& out);
 /// that stays beyond the limits of all clients, a login that is never shown.
 class Presence {
 public:
+    /// So late a watcher may be told of an offline after the client is back: a server under load
+    /// sends both, one behind the other.
+    static constexpr Duration settling = std::chrono::seconds(10);
+
     struct Observation {
         std::uint32_t observer = 0;  ///< the watching client, or another number for each observer
         std::uint32_t user = 0;
@@ -51,6 +55,9 @@ public:
         /// Since then, the observer must be told each change; `max()`: it need not be told all.
         Time since = Time::max();
         bool is_again = false;  ///< marked as a repetition of what it may not have acknowledged
+        Duration delay{};       ///< at most so much before `at`, it came to the generator
+        /// A kept session may have had it waiting since the observer was told something else.
+        bool may_have_waited = false;
     };
 
     /// `contradiction`: a different state than this or another observer was told for the same
@@ -106,6 +113,7 @@ private:
     struct Change {
         std::uint64_t version;
         Time first;
+        Time earliest;  ///< when the first report may have come, or may have been due to come
         bool online;
         bool snapshot;
     };
@@ -154,6 +162,8 @@ private:
     static bool due(Time from, Time to, const Bounds& bounds);
     /// Was the user shown as online at that time?
     static bool shown(const Changes& changes, Time at);
+    /// The same, even if the generator was late to see an offline.
+    static bool surely_shown(const Changes& changes, Time at);
     static bool watched_until_news(const Changes& changes, Time at, Time watched_since);
 
     /// What an observer was told last of a user.
