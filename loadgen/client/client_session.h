@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "loadgen/client/outflow.h"
-#include "loadgen/time.h"
+#include "loadgen/client/unreleased.h"
 
 namespace pulsegate::load {
 
@@ -18,23 +18,16 @@ struct ClientSession {
         std::uint16_t filters;
     };
 
-    /// A QoS 2 message that was received, and has no PUBREL yet.
-    struct Unreleased {
-        std::uint16_t packet_id;
-        std::size_t payload;  ///< its hash
-        Time since;
-    };
-
     bool empty() const { return outflow.empty() && unreleased.empty() && subscriptions.empty(); }
 
     /// Bytes that it holds while it is empty.
     std::size_t memory() const {
-        return outflow.memory() + unreleased.capacity() * sizeof(Unreleased) +
+        return outflow.memory() + unreleased.memory() +
                subscriptions.capacity() * sizeof(Subscription);
     }
 
     Outflow outflow;
-    std::vector<Unreleased> unreleased;
+    Unreleased unreleased;
     std::vector<Subscription> subscriptions;  // subscriptions without a SUBACK so far
 };
 

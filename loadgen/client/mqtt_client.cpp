@@ -253,9 +253,7 @@ std::size_t MqttClient::in_flight() const { return session_ ? session_->outflow.
 std::size_t MqttClient::waiting() const { return session_ ? session_->outflow.waiting() : 0; }
 
 std::size_t MqttClient::unreleased(Time before) const {
-    if (!session_) return 0;
-    const auto is_old = [before](const auto& message) { return message.since < before; };
-    return static_cast<std::size_t>(std::ranges::count_if(session_->unreleased, is_old));
+    return session_ ? session_->unreleased.count(before) : 0;
 }
 
 // -- sending --

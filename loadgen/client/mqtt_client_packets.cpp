@@ -11,8 +11,6 @@ namespace pulsegate::load {
 
 namespace {
 
-using Unreleased = ClientSession::Unreleased;
-
 std::string with_id(const char* packet, std::uint16_t id, const char* what) {
     return std::string(packet) + " for packet identifier " + std::to_string(id) + ", " + what;
 }
@@ -149,18 +147,14 @@ void MqttClient::on(const Publish& packet, Time now) {
 }
 
 void MqttClient::receive_once(const Publish& packet, Time now) {
-    auto& unreleased = session().unreleased;
     const auto payload = std::hash<std::string_view>{}(packet.payload);
-    const auto known = std::ranges::find(unreleased, packet.packet_id, &Unreleased::packet_id);
-    if (known != unreleased.end())
-        return host_.owner.received_again(*this, packet, known->payload == payload, now);
-    unreleased.push_back({packet.packet_id, payload, now});
-    host_.owner.received(*this, packet, now);
+    const auto arrival = session().unreleased.arrive(packet.packet_id, payload, now);
+    if (arrival == Unreleased::Arrival::first) return host_.owner.received(*this, packet, now);
+    host_.owner.received_again(*this, packet, arrival == Unreleased::Arrival::again, now);
 }
 
 void MqttClient::on(const Pubrel& packet, Time) {
-    const auto is_it = [&](const Unreleased& each) { return each.packet_id == packet.packet_id; };
-    const bool known = session_ && std::erase_if(session_->unreleased, is_it) > 0;
+    const bool known = session_ && session_->unreleased.release(packet.packet_id);
     drop_empty_session();
     if (!answers()) return;
     send(Pubcomp{packet.packet_id, known ? Reason::success : Reason::packet_identifier_not_found});
