@@ -64,9 +64,13 @@ TEST_CASE("an offline that waited for the generator is no ghost, and one that ca
     CHECK(offline_at(36'400ms, {.delay = 200ms}).faults() == FaultKinds{FaultKind::ghost});
     CHECK(offline_at(60s, {.delay = 900ms}).faults() == FaultKinds{FaultKind::ghost});
 
-    const WatchedUser waited = offline_at(60s, {.may_have_waited = true});
+    WatchedUser waited = offline_at(60s, {.may_have_waited = true});
     CHECK(waited.faults() == FaultKinds{});
     CHECK(waited.verdict().detections.empty());
+    waited.told(false, 61s, 2, {.snapshot = true}, 2);
+    CHECK(waited.faults() == FaultKinds{});
+    waited.told(false, 61s, 2, {}, 3);
+    CHECK(waited.faults() == FaultKinds{FaultKind::ghost});
 }
 
 TEST_CASE("an online that waited for the generator makes no ghost of the life before it") {
@@ -112,6 +116,67 @@ TEST_CASE("a stall excuses as much delay as it lasted, for some seconds") {
     CHECK(stalls.before(begin + 15s) == 0s);
     stalls.add(begin + 20s, 200ms);
     CHECK(stalls.before(begin + 20s) == 200ms);
+}
+
+TEST_CASE("an online behind the end of a user is a false one, unless a login explains it") {
+    WatchedUser user;
+    user.happens(Liveness::Kind::online, 1s);
+    user.told(true, 1s, 1);
+    user.happens(Liveness::Kind::gone, 20s);
+    user.told(false, 20s, 2);
+    const auto revived = [](WatchedUser copy, Duration at, Presence::Observation more = {}) {
+        copy.told(true, at, 3, more);
+        copy.told(false, at + 10ms, 4);
+        return copy.faults();
+    };
+    CHECK(revived(user, 21s) == FaultKinds{});  // it may be on the way
+    CHECK(revived(user, 25s) == FaultKinds{FaultKind::false_online});
+    CHECK(revived(user, 25s, {.snapshot = true}) == FaultKinds{FaultKind::false_online});
+    CHECK(revived(user, 25s, {.delay = 6s}) == FaultKinds{});
+    CHECK(revived(user, 60s, {.may_have_waited = true}) == FaultKinds{});
+
+    SUBCASE("that failed, of which the server may know nothing") {
+        user.happens(Liveness::Kind::tried, 22s);
+        CHECK(revived(user, 25s) == FaultKinds{});
+        CHECK(revived(user, 100s) == FaultKinds{});
+        CHECK(revived(user, 21'500ms) == FaultKinds{FaultKind::false_online});
+    }
+    SUBCASE("that was short, and told late") {
+        user.happens(Liveness::Kind::online, 22s);
+        user.happens(Liveness::Kind::gone, 23s);
+        CHECK(revived(user, 32s) == FaultKinds{});
+        CHECK(revived(user, 34s) == FaultKinds{FaultKind::false_online});
+        user.told(true, 22s, 3);
+        user.told(false, 23s, 4);
+        user.told(true, 27s, 5);
+        CHECK(user.faults() == FaultKinds{FaultKind::false_online});
+    }
+}
+
+TEST_CASE("a change that one of two watchers is told long after the other is late") {
+    const auto told_after = [](Duration delay, Presence::Observation more = {}) {
+        WatchedUser user;
+        user.happens(Liveness::Kind::online, 1s);
+        for (const std::uint32_t observer : {1u, 2u})
+            user.told(true, 1s, 1, {.since = WatchedUser::begin}, observer);
+        user.happens(Liveness::Kind::gone, 20s);
+        user.told(false, 20s, 2, {.since = WatchedUser::begin}, 1);
+        if (more.since == Time::max()) more.since = WatchedUser::begin;
+        user.told(false, 20s + delay, 2, more, 2);
+        const auto verdict = user.verdict();
+        for (const auto& fault : verdict.faults) {
+            CHECK(fault.kind == FaultKind::late);
+            CHECK(fault.observer == 2);
+            CHECK(fault.at == WatchedUser::begin + 20s);
+        }
+        return verdict.faults.size();
+    };
+    CHECK(told_after(11s) == 1);
+    CHECK(told_after(9s) == 0);
+    CHECK(told_after(11s, {.delay = 2s}) == 0);                        // by the generator
+    CHECK(told_after(11s, {.since = WatchedUser::begin + 25s}) == 0);  // it was away
+    CHECK(told_after(11s, {.is_again = true}) == 0);
+    CHECK(told_after(11s, {.may_have_waited = true}) == 0);
 }
 
 }  // namespace pulsegate::load

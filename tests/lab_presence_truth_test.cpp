@@ -451,7 +451,7 @@ TEST_CASE("facts of liveness survive the way to another worker") {
     Bytes in = as_bytes(bytes);
     CHECK(take_liveness(in) == fact);
     CHECK(!take_liveness(in));
-    bytes[4] = 3;
+    bytes[4] = 4;
     in = as_bytes(bytes);
     CHECK(!take_liveness(in));
 }

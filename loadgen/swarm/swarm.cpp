@@ -92,6 +92,7 @@ private:
     void closed(MqttClient& mqtt, const Ending& ending, Time now) override;
 
     void came_online(SwarmClient& client, Time now);
+    void tell_failure(SwarmClient& client, Time now);
     void attend(SwarmClient& client, Time now);
     void attend_online(SwarmClient& client, Time now);
     void plan_next(SwarmClient& client);
@@ -223,8 +224,7 @@ Time Swarm::Parts::next_turn(Time now) const {
 void Swarm::Parts::attend(SwarmClient& client, Time now) {
     switch (client.state) {
         case State::joining:
-            // If its network had changed. The attempt may have reached the server.
-            watchers.fell_silent(client, {client.last_send, now});
+            tell_failure(client, now);
             client.attendance.goes(Attendance::Cause::planned);
             return logins.timed_out(client, now);
         case State::waiting:
@@ -268,7 +268,14 @@ void Swarm::Parts::connected(MqttClient& mqtt, bool session_present, Time now) {
 void Swarm::Parts::subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) {
     SwarmClient& client = state.client(mqtt);
     if (client.state != State::joining) return;
-    if (logins.subscribed(client, reasons, now)) came_online(client, now);
+    if (logins.subscribed(client, reasons, now)) return came_online(client, now);
+    if (client.state != State::joining) tell_failure(client, now);  // its own topic was refused
+}
+
+/// Of a login. The attempt may have reached the server, even if it ended unanswered.
+void Swarm::Parts::tell_failure(SwarmClient& client, Time now) {
+    watchers.fell_silent(client, {client.last_send, now});  // if its network had changed
+    watchers.tried(client);
 }
 
 void Swarm::Parts::came_online(SwarmClient& client, Time now) {
@@ -329,7 +336,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
         case State::hostile: return hostiles.closed(client, now);
         case State::joining:
             client.attendance.goes(Attendance::Cause::planned);
-            watchers.fell_silent(client, {client.last_send, now});
+            tell_failure(client, now);
             if (ending.by == EndedBy::local) return logins.prevented(client, ending.cause, now);
             return logins.failed(client, ending.reason, ending.cause, now);
         case State::silent:
@@ -395,6 +402,8 @@ bool Swarm::settled() const {
 }
 
 std::vector<Swarm::Frame> Swarm::flows() {
+    for (const SwarmClient& client : parts_->state.clients)
+        if (client.state == SwarmClient::State::joining) parts_->watchers.tried(client);
     return truth_frames(parts_->state, parts_->chat, parts_->watchers);
 }
 

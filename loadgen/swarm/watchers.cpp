@@ -151,6 +151,13 @@ void Watchers::fell_silent(SwarmClient& client, Moment at) {
     tell(client, Liveness::Kind::silent, at, endless ? limit : limit + (at.after - at.before));
 }
 
+void Watchers::tried(const SwarmClient& client) {
+    if (client.mqtt.before_send() == Time()) return;
+    if (!watching_.contains(profiles_.user_of(client.number()))) return;
+    facts_.push_back({client.number(), Liveness::Kind::tried,
+                      state_.common(client.mqtt.connecting_since()), Duration::zero()});
+}
+
 void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duration limit) {
     const bool alive = kind == Liveness::Kind::online;
     if (client.alive_for_watchers == alive) return;
@@ -212,6 +219,10 @@ void Watchers::judge(Time now) {
                 sum.add(Count::presence_false_offline);
                 what = "was alive and shown as offline";
                 break;
+            case Kind::false_online:
+                sum.add(Count::presence_ghosts);
+                what = "was gone and shown as online again";
+                break;
             case Kind::ghost:
                 sum.add(Count::presence_ghosts);
                 what = "was gone and shown as online beyond its limit";
@@ -228,12 +239,17 @@ void Watchers::judge(Time now) {
                 sum.add(Count::presence_missing);
                 what = "changed its presence, and one watcher was not told";
                 break;
+            case Kind::late:
+                sum.add(Count::presence_missing);
+                what = "changed its presence, and one watcher was told more than 10 s later";
+                break;
         }
         // To the watchers of a server without presence nothing is shown: of that the check tells.
         if (presence_.nothing_observed()) continue;
         std::string text = fmt::format("client {} {}, {} after the start", fault.user, what,
                                        show(at - state_.started));
-        if (fault.kind == Kind::hidden) text += fmt::format(": client {}", fault.observer);
+        if (fault.kind == Kind::hidden || fault.kind == Kind::late)
+            text += fmt::format(": client {}", fault.observer);
         state_.give_example(std::move(text));
     }
 }

@@ -42,6 +42,8 @@ public:
     void left(SwarmClient& client, Moment at);
     void lost(SwarmClient& client, Moment at);  ///< its connection broke
     void fell_silent(SwarmClient& client, Moment at);
+    /// Its present attempt to log in has failed, or is judged before its end.
+    void tried(const SwarmClient& client);
 
     /// The true states, for the workers with clients that watch them.
     template <class Visit>

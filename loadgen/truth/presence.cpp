@@ -33,7 +33,7 @@ std::optional<Liveness> take_liveness(Bytes& in) {
     Liveness fact;
     fact.client = take<std::uint32_t>(in);
     const auto kind = take<std::uint8_t>(in);
-    if (kind > static_cast<std::uint8_t>(Liveness::Kind::silent)) return {};
+    if (kind > static_cast<std::uint8_t>(Liveness::Kind::tried)) return {};
     fact.kind = static_cast<Liveness::Kind>(kind);
     fact.at = Time(Duration(take<std::uint64_t>(in)));
     fact.limit = Duration(take<std::uint64_t>(in));
@@ -52,6 +52,7 @@ Presence::Order Presence::observed(const Observation& told) {
     if (told.version < before.version) return may_repeat ? Order::repeated : Order::out_of_order;
     Observation seen = told;
     seen.snapshot = told.snapshot && before.at < told.since;
+    const bool may_be_old = seen.snapshot || told.may_have_waited;
     const std::uint64_t last = std::exchange(before, {told.version, told.at}).version;
 
     Changes& changes = changes_[seen.user];
@@ -61,15 +62,27 @@ Presence::Order Presence::observed(const Observation& told) {
     if (seen.version == last) return contradicts ? Order::contradiction : Order::repeated;
 
     if (!known) {
-        change =
-            changes.insert(change, {seen.version, seen.at, earliest, seen.online, seen.snapshot});
+        change = changes.insert(change, {seen.version, seen.at, earliest, seen.online, may_be_old,
+                                         seen.may_have_waited});
     } else {
+        note_delay(seen, earliest, *change);
         change->first = std::min(change->first, seen.at);
-        change->earliest = std::min(change->earliest, earliest);
-        change->snapshot = change->snapshot && seen.snapshot;
+        if (change->waited == seen.may_have_waited)
+            change->earliest = std::min(change->earliest, earliest);
+        else if (change->waited)
+            change->earliest = earliest;
+        change->waited = change->waited && seen.may_have_waited;
+        change->snapshot = change->snapshot && may_be_old;
     }
     note_skips(seen, last, changes, change);
     return contradicts ? Order::contradiction : Order::news;
+}
+
+void Presence::note_delay(const Observation& seen, Time earliest, const Change& change) {
+    if (seen.snapshot || seen.is_again || change.snapshot || change.first < seen.since) return;
+    if (earliest <= change.first + settling) return;
+    skips_.push_back({{Verdict::Fault::Kind::late, seen.user, change.first, seen.observer},
+                      earliest - change.first});
 }
 
 void Presence::note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
@@ -105,6 +118,7 @@ Presence::Lives Presence::lives_of(std::vector<Liveness> facts) {
 void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives) {
     bool alive = false;
     for (const Liveness& fact : facts) {
+        if (fact.kind == Liveness::Kind::tried) continue;
         const bool comes = fact.kind == Liveness::Kind::online;
         if (comes == alive) continue;
         alive = comes;
@@ -153,6 +167,7 @@ void Presence::judge(std::uint32_t user, const std::vector<Liveness>& facts, Tim
     const Changes& changes = found->second;
     for (const Change& change : changes)
         if (!change.online) judge_offline(user, change, lives, verdict);
+    judge_onlines(user, facts, changes, lives, bounds, verdict);
     for (std::size_t at = 0; at < lives.size(); ++at) {
         const Time back = at + 1 < lives.size() ? lives[at + 1].from : Time::max();
         judge_life(user, lives[at], std::min(back, until), changes, bounds, verdict);
@@ -209,6 +224,41 @@ void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& li
     const bool may_be_old = change.snapshot && change.first - life->from <= settling;
     if (!may_be_old)
         verdict.faults.push_back({Verdict::Fault::Kind::false_offline, user, change.first});
+}
+
+// An online behind an offline must be explained by a login of its own, of which the end is not long
+// past, unless the server may still take the user to be there.
+void Presence::judge_onlines(std::uint32_t user, const std::vector<Liveness>& facts,
+                             const Changes& changes, const Lives& lives, const Bounds& bounds,
+                             Verdict& verdict) {
+    const auto over = [](const Life& life, const Change& change, Duration slack) {
+        return life.limit != Time::max() && life.limit + slack < change.earliest;
+    };
+    const auto begun = [](Time from, const Change& change) {
+        return from <= change.first + clock_error;
+    };
+    bool online = false;
+    auto unused = lives.begin();
+    for (const Change& change : changes) {
+        const bool was_online = std::exchange(online, change.online);
+        if (!change.online || was_online) continue;
+        const bool may_be_another_login =
+            lives.empty() || !begun(lives.front().from, change) ||
+            std::ranges::any_of(facts, [&](const Liveness& fact) {
+                return fact.kind == Liveness::Kind::tried && begun(fact.at, change);
+            });
+        if (may_be_another_login) continue;
+        while (unused != lives.end() && over(*unused, change, settling)) ++unused;
+        if (unused != lives.end() && begun(unused->from, change)) {
+            ++unused;
+            continue;
+        }
+        const bool is_there = std::ranges::any_of(lives, [&](const Life& life) {
+            return begun(life.from, change) && !over(life, change, bounds.slack);
+        });
+        if (!is_there)
+            verdict.faults.push_back({Verdict::Fault::Kind::false_online, user, change.first});
+    }
 }
 
 // `until`: when the user was back, or when the observation ended.

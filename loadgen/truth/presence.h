@@ -17,6 +17,7 @@ struct Liveness {
         online,  ///< it has sent the CONNECT of a login that succeeded
         gone,    ///< its connection ended, and the server could know at once
         silent,  ///< it sent its last packet
+        tried,   ///< it began a login that did not succeed, but the server may not know that
     };
     std::uint32_t client = 0;
     Kind kind = Kind::online;
@@ -36,7 +37,8 @@ void put(const Liveness& fact, Buffer& out);
 ///
 /// A presence server may skip changes of a client that comes and goes quickly, and may be a little
 /// late. So only lasting errors are faults: an offline that no end of the user explains, an online
-/// that stays beyond the limits of all clients, a login that is never shown.
+/// that no login explains or that stays beyond the limits of all clients, a login that is never
+/// shown, a change that one observer is told long after another.
 class Presence {
 public:
     /// So late a watcher may be told of an offline after the client is back: a server under load
@@ -70,13 +72,21 @@ public:
 
     struct Verdict {
         struct Fault {
-            enum class Kind : std::uint8_t { false_offline, ghost, missing, unseen, hidden };
+            enum class Kind : std::uint8_t {
+                false_offline,
+                false_online,
+                ghost,
+                missing,
+                unseen,
+                hidden,
+                late,
+            };
             Kind kind;
             std::uint32_t user;
-            /// False offline: when it was shown. Hidden: when others were told. Otherwise: the time
-            /// of the state that was not shown.
+            /// False offline or online: when it was shown. Hidden or late: when others were told.
+            /// Otherwise: the time of the state that was not shown.
             Time at;
-            std::uint32_t observer = 0;  ///< hidden: the observer that was not told
+            std::uint32_t observer = 0;  ///< hidden or late: the observer that was not told
         };
         std::vector<Fault> faults;
         std::vector<Duration> detections;   ///< from a client's last packet to its offline
@@ -113,16 +123,17 @@ private:
     struct Change {
         std::uint64_t version;
         Time first;
-        Time earliest;  ///< when the first report may have come, or may have been due to come
+        Time earliest;  ///< when the first report may have come
         bool online;
-        bool snapshot;
+        bool snapshot;  ///< nobody was there to be told at once
+        bool waited;    ///< for all that were told
     };
     using Changes = std::vector<Change>;  ///< by version
 
-    /// A change that an observer was not told, because it was told a later one next.
+    /// A change that an observer was told late, or not, because it was told a later one next.
     struct Skip {
         Verdict::Fault fault;
-        Duration lasted;  ///< until the next change
+        Duration lasted;  ///< until the next change, or until it was told
     };
 
     /// The time from a login to the end of the last client of that time.
@@ -144,6 +155,7 @@ private:
         std::size_t operator()(const Pair& pair) const;
     };
 
+    void note_delay(const Observation& seen, Time earliest, const Change& change);
     /// `change` is the change that was told, `last` the version that was told before it.
     void note_skips(const Observation& seen, std::uint64_t last, const Changes& changes,
                     Changes::const_iterator change);
@@ -155,6 +167,9 @@ private:
     static void judge_unseen(std::uint32_t user, const Lives& lives, Time until,
                              const Bounds& bounds, Verdict& verdict);
     static void judge_offline(std::uint32_t user, const Change& change, Lives& lives,
+                              Verdict& verdict);
+    static void judge_onlines(std::uint32_t user, const std::vector<Liveness>& facts,
+                              const Changes& changes, const Lives& lives, const Bounds& bounds,
                               Verdict& verdict);
     static void judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
                            const Bounds& bounds, Verdict& verdict);

@@ -95,6 +95,7 @@ class LiesTest(unittest.TestCase):
 
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "refuse=100": {"subscribed"}, "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
+                "revive=3": {"presence_ghosts"},
                 "hide-offline=2": {"presence_missing"}, "contradict=500": {"presence_states"},
                 "tell-others=20": {"misdirected"}, "flap=20": {"presence_false_offline"}, "flap-kept=20": {"presence_false_offline"},
                 "http-offline=50": {"presence_http_false_offline"},
@@ -114,7 +115,7 @@ class LiesTest(unittest.TestCase):
             besides = set()
             if lie == "hide-offline=2" and status == 2:  # on a busy machine the others are told late
                 besides = {"presence_ghosts"}
-            if lie == "ghosts=2":  # those are told by HTTP as well
+            if lie in ("ghosts=2", "revive=3"):  # those are told by HTTP as well
                 besides = {"presence_http_ghosts"}
             return broken(record) - besides
 

@@ -27,6 +27,7 @@ Lies:
     refuse=N        every Nth presence filter is refused
     hide=N          the presence of every Nth user is never shown
     ghosts=N        every Nth offline is not shown
+    revive=N        every Nth time that a user is gone, the user is shown as online for a while, 3 s later
     hide-offline=N  every Nth client is not told when others go offline
     contradict=N    every Nth time that a client is told of presence, the state is the other one
     tell-others=N   every Nth change of presence is also told to somebody who does not watch the user
@@ -93,6 +94,17 @@ class Server:
             del self.here[name]
             if not self.lies.tells("ghosts"):
                 self.show(name, "offline")
+            if self.lies.tells("revive"):
+                asyncio.get_running_loop().call_later(3, self.revive, name)
+
+    def revive(self, name):
+        if name not in self.here:
+            self.show(name, "online")
+            asyncio.get_running_loop().call_later(2, self.bury, name)
+
+    def bury(self, name):
+        if name not in self.here:
+            self.show(name, "offline")
 
     def flap(self, name, retained):
         if name in self.here:
