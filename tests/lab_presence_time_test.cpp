@@ -19,8 +19,9 @@ struct WatchedUser {
     static constexpr Duration slack = 1'100ms;
     static constexpr Time begin{1h};
 
-    void happens(Liveness::Kind kind, Duration at, Duration limit = 0s) {
-        presence.happened(number, {number, kind, begin + at, limit});
+    void happens(Liveness::Kind kind, Duration at, Duration limit = 0s,
+                 std::uint32_t client = number) {
+        presence.happened(number, {client, kind, begin + at, limit});
     }
     /// Watcher `observer` is told, with further members of the observation.
     void told(bool online, Duration at, std::uint64_t version, Presence::Observation more = {},
@@ -177,6 +178,23 @@ TEST_CASE("a change that one of two watchers is told long after the other is lat
     CHECK(told_after(11s, {.since = WatchedUser::begin + 25s}) == 0);  // it was away
     CHECK(told_after(11s, {.is_again = true}) == 0);
     CHECK(told_after(11s, {.may_have_waited = true}) == 0);
+}
+
+TEST_CASE("a user need not be shown as online before the login is complete") {
+    WatchedUser user;
+    user.happens(Liveness::Kind::online, 1s);
+    user.told(true, 1s, 1);
+    user.happens(Liveness::Kind::gone, 20s);
+    user.told(false, 20s, 2);
+    SUBCASE("and may leave soon after it") {
+        user.happens(Liveness::Kind::online, 40s, 900ms);
+        user.happens(Liveness::Kind::gone, 41'500ms);
+    }
+    SUBCASE("so another client of the user may have left before") {
+        user.happens(Liveness::Kind::online, 19'990ms, 200ms, WatchedUser::number + 1);
+        user.told(true, 20'180ms, 3);
+    }
+    CHECK(user.faults() == FaultKinds{});
 }
 
 }  // namespace pulsegate::load

@@ -24,7 +24,8 @@ constexpr Presence::Bounds bounds{1'100ms};
 struct Scene {
     void happens(Kind kind, Duration at, std::uint32_t its = client,
                  Duration its_limit = silence_limit) {
-        presence.happened(client, {its, kind, start + at, its_limit});
+        const Duration within = kind == Kind::online ? Duration::zero() : its_limit;
+        presence.happened(client, {its, kind, start + at, within});
     }
     Order shows(bool online, Duration at, std::uint64_t version, bool snapshot = false) {
         return presence.observed({.observer = 1,

@@ -133,8 +133,8 @@ std::optional<std::uint32_t> Watchers::user_of(std::string_view name) const {
     return found == watched_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Watchers::online(SwarmClient& client, Time at) {
-    tell(client, Liveness::Kind::online, {at, at}, Duration::zero());
+void Watchers::online(SwarmClient& client, Moment at) {
+    tell(client, Liveness::Kind::online, at, at.after - at.before);
 }
 
 void Watchers::left(SwarmClient& client, Moment at) {

@@ -37,7 +37,7 @@ public:
     };
 
     // Events of clients. Clients that nobody watches are ignored.
-    void online(SwarmClient& client, Time at);
+    void online(SwarmClient& client, Moment at);
     /// The client left with DISCONNECT or a reset, so the server knows it at once.
     void left(SwarmClient& client, Moment at);
     void lost(SwarmClient& client, Moment at);  ///< its connection broke

@@ -123,7 +123,7 @@ void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives
         if (comes == alive) continue;
         alive = comes;
         if (comes) {
-            lives.push_back({.from = fact.at});
+            lives.push_back({.from = fact.at, .logged_in = fact.at + fact.limit});
             continue;
         }
         Life& life = lives.back();
@@ -135,16 +135,16 @@ void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives
     }
 }
 
-// Where one client is there before another one is gone, the user is there all the time. A client
-// that has fallen silent counts as there for the server until its limit, even if others come and
-// go meanwhile.
+// Where one client has logged in before another one is gone, the user is there all the time. A
+// client that has fallen silent counts as there for the server until its limit, even if others come
+// and go meanwhile.
 Presence::Lives Presence::united(Lives lives) {
     std::ranges::stable_sort(lives, {}, &Life::from);
     Lives all;
     Time limit = Time::min();
     for (Life& life : lives) {
         limit = life.limit = std::max(limit, life.limit);
-        if (all.empty() || life.from > all.back().to) {
+        if (all.empty() || life.logged_in > all.back().to) {
             all.push_back(life);
             continue;
         }
@@ -176,8 +176,9 @@ void Presence::judge(std::uint32_t user, const std::vector<Liveness>& facts, Tim
 
 void Presence::judge_unseen(std::uint32_t user, const Lives& lives, Time until,
                             const Bounds& bounds, Verdict& verdict) {
-    const auto life = std::ranges::find_if(
-        lives, [&](const Life& each) { return due(each.from, std::min(each.to, until), bounds); });
+    const auto life = std::ranges::find_if(lives, [&](const Life& each) {
+        return due(each.logged_in, std::min(each.to, until), bounds);
+    });
     if (life != lives.end())
         verdict.faults.push_back({Verdict::Fault::Kind::unseen, user, life->from});
 }
@@ -277,7 +278,8 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
                change.first - settling <= to;
     });
     if (news == changes.end()) {
-        if (due(life.from, to, bounds)) verdict.faults.push_back({Kind::missing, user, life.from});
+        if (due(life.logged_in, to, bounds))
+            verdict.faults.push_back({Kind::missing, user, life.from});
     } else if (!news->snapshot) {
         verdict.appearances.push_back(std::max(news->first - life.from, Duration::zero()));
     }

@@ -14,7 +14,7 @@ namespace pulsegate::load {
 /// The true event of a client that others watch.
 struct Liveness {
     enum class Kind : std::uint8_t {
-        online,  ///< it has sent the CONNECT of a login that succeeded
+        online,  ///< it has begun a login that succeeded
         gone,    ///< its connection ended, and the server could know at once
         silent,  ///< it sent its last packet
         tried,   ///< it began a login that did not succeed, but the server may not know that
@@ -22,8 +22,8 @@ struct Liveness {
     std::uint32_t client = 0;
     Kind kind = Kind::online;
     Time at{};  ///< of the run's common clock
-    /// The time after `at` by which the server must have noticed the end. Silence with a limit of
-    /// zero need not be noticed.
+    /// The time after `at` by which the server must have noticed the event: a login has succeeded
+    /// by then. Silence with a limit of zero need not be noticed.
     Duration limit{};
 
     bool operator==(const Liveness&) const = default;
@@ -139,6 +139,7 @@ private:
     /// The time from a login to the end of the last client of that time.
     struct Life {
         Time from;
+        Time logged_in;  ///< when the server must have noticed the beginning
         Time to = Time::max();
         Time limit = Time::max();  ///< when the server must have noticed the end; never: `max()`
         bool silent_end = false;
