@@ -107,6 +107,8 @@ TEST_CASE("totals of flows survive the way to another worker") {
     total.in_doubt.add(7, 10);
     total.in_doubt.add(20);
     total.sent_again.add(500, 600);
+    total.times.add(0, Time(std::chrono::seconds(7)));
+    total.times.add(900, Time(std::chrono::seconds(9)));
     Buffer bytes;
     put(total, bytes);
     put(total_of(5), bytes);
@@ -117,9 +119,10 @@ TEST_CASE("totals of flows survive the way to another worker") {
     CHECK(first->sent == 1000);
     CHECK(first->in_doubt.ranges() == total.in_doubt.ranges());
     CHECK(first->sent_again.ranges() == total.sent_again.ranges());
+    CHECK(std::ranges::equal(first->times.entries(), total.times.entries()));
     CHECK(take_flow_total(in)->sent == 5);
     CHECK(!take_flow_total(in));
-    for (std::size_t size = 0; size < bytes.size() - 18; ++size) {
+    for (std::size_t size = 0; size < bytes.size() - 19; ++size) {
         Bytes cut = as_bytes(bytes).first(size);
         CHECK(!take_flow_total(cut));
     }
@@ -264,6 +267,90 @@ TEST_CASE("who has never been there misses nothing by the server's fault") {
     const auto outcome = flow.judge(total_of(5), late, true);
     CHECK(outcome.missed_away == 3);
     CHECK(outcome.lost == 1);  // the last one
+}
+
+TEST_CASE("what was sent to a client long after it had come back must arrive") {
+    using namespace std::chrono_literals;
+    const Time begin{1h};
+    FlowTotal total = total_of(10);
+    for (std::uint32_t number = 0; number < 10; ++number)
+        total.times.add(number, begin + 10s * number);
+    ReceivedFlow flow(1);
+    Attendance receiver = always_there();
+    receiver.settles(begin);
+    CHECK(flow.arrive(0, QoS::at_least_once, false, 1, receiver.settled()) == Arrival::first);
+    receiver.goes(Cause::planned);
+    receiver.comes();
+    const auto judged = [&] { return flow.judge(total, receiver, false); };
+    CHECK(judged().missed_away == 9);  // its subscriptions are not granted
+    receiver.settles(begin + 60s);
+
+    SUBCASE("and nothing does") {
+        CHECK(judged().lost == 3);
+        CHECK(judged().example == 7);
+        CHECK(judged().missed_away == 6);
+        total.in_doubt.add(8);
+        CHECK(judged().lost == 2);
+    }
+    SUBCASE("and only the last one does") {
+        CHECK(flow.arrive(9, QoS::at_least_once, false, 2, receiver.settled()) == Arrival::first);
+        CHECK(judged().lost == 2);
+        CHECK(judged().missed_away == 6);
+        receiver.goes(Cause::planned);
+        receiver.comes();
+        receiver.settles(begin + 200s);
+        CHECK(judged().lost == 2);
+    }
+    SUBCASE("but it came before the subscriptions were granted again") {
+        CHECK(flow.arrive(9, QoS::at_least_once, false, 2) == Arrival::first);
+        CHECK(judged().lost == 0);
+        CHECK(judged().missed_away == 8);
+    }
+    SUBCASE("but it is away at the end") {
+        receiver.goes(Cause::planned);
+        CHECK(judged().lost == 0);
+        CHECK(judged().missed_away == 9);
+    }
+}
+
+TEST_CASE("what was sent long after a client had come for the first time must wait for it") {
+    using namespace std::chrono_literals;
+    const Time begin{1h};
+    FlowTotal total = total_of(10);
+    for (std::uint32_t number = 0; number < 10; ++number)
+        total.times.add(number, begin + 10s * number);
+    Attendance receiver;
+    receiver.begin();
+    receiver.comes();
+    receiver.settles(begin + 40s);
+    receiver.goes(Cause::planned);
+    const ReceivedFlow flow(receiver.stay_at_begin());
+    CHECK(flow.judge(total, receiver, true).missed_away == 10);  // it may wait still
+    receiver.comes();
+    receiver.settles(begin + 80s);
+    CHECK(flow.judge(total, receiver, true).lost == 5);
+    CHECK(flow.judge(total, receiver, true).missed_away == 5);
+    CHECK(flow.judge(total, receiver, false).lost == 1);
+}
+
+TEST_CASE("the times of a long flow are few, and never later than the messages were sent") {
+    using namespace std::chrono_literals;
+    const Time begin{1h};
+    SendTimes times;
+    CHECK(times.first_after(begin, 3, 9) == 9);
+    for (std::uint32_t number = 0; number < 100'000; ++number) {
+        times.add(number, begin + 10ms * number);
+        REQUIRE(times.entries().size() <= SendTimes::most_entries);
+    }
+    for (const auto& [number, at] : times.entries()) CHECK(at == begin + 10ms * number);
+    for (std::uint32_t second = 0; second < 900; second += 7) {
+        const std::uint32_t exact = second * 100 + 1;
+        const auto found = times.first_after(begin + 1s * second, 0, 100'000);
+        CHECK(found >= exact);
+        CHECK(found < exact + 13'000);
+    }
+    CHECK(times.first_after(begin, 50'000, 60'000) == 50'000);
+    CHECK(times.first_after(begin + 1000s, 50'000, 60'000) == 60'000);
 }
 
 TEST_CASE("a repetition is allowed on another connection, marked, at QoS 1") {

@@ -67,7 +67,7 @@ void Chat::turn(Time now) {
     for (Writers& writers : writers_)
         for (int count = 0; count < messages_a_turn && writers.times.due(now); ++count) {
             const Time planned = writers.times.take();
-            if (SwarmClient* sender = choose(writers, now)) send(*sender, planned);
+            if (SwarmClient* sender = choose(writers, now)) send(*sender, planned, now);
         }
 }
 
@@ -85,7 +85,7 @@ SwarmClient* Chat::choose_next(const Writers& writers) {
     return next;
 }
 
-void Chat::send(SwarmClient& sender, Time planned) {
+void Chat::send(SwarmClient& sender, Time planned, Time now) {
     Measurements& second = state_.at(planned);
     second.add(Count::messages_planned);
     const auto slot = static_cast<std::uint16_t>(state_.choose(sender.flows.size()));
@@ -99,7 +99,7 @@ void Chat::send(SwarmClient& sender, Time planned) {
     const std::uint32_t number = sent.next();
     state_.note_sends(sender);
     // Taken first: whatever the publish leads to knows of the message.
-    if (sender.online()) sent.take();
+    if (sender.online()) sent.take(state_.common(now));
     if (!sender.online() ||
         !sender.mqtt.publish(topic, payload_, contact.qos, tag_of(slot, number))) {
         if (sent.next() > number) sent.doubt(number);

@@ -51,7 +51,7 @@ private:
 
     SwarmClient* choose(Writers& writers, Time now);
     SwarmClient* choose_next(const Writers& writers);
-    void send(SwarmClient& sender, Time planned);
+    void send(SwarmClient& sender, Time planned, Time now);
 
     SwarmState& state_;
     std::vector<Writers> writers_;  ///< by group

@@ -51,7 +51,7 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
     const Time planned = state_.local(message->planned);
     Measurements& second = state_.at(planned);
     switch (flow->second.arrive(message->sequence, publish.qos, publish.dup,
-                                client.attendance.stay())) {
+                                client.attendance.stay(), client.attendance.settled())) {
         case ReceivedFlow::Arrival::behind:
             second.add(Count::messages_reordered);
             state_.give_example(

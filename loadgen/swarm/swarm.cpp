@@ -286,6 +286,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     client.oversleeping = {};
     client.pings_behind = 0;
     client.attendance.comes();
+    client.attendance.settles(state.common(now));
     watchers.online(client, {client.mqtt.tcp_connected_at(), now});
     pings.begin(client, now);
     if (state.phase == Phase::measuring) {

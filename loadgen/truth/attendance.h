@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "loadgen/time.h"
 
 namespace pulsegate::load {
 
@@ -21,9 +24,15 @@ public:
         there_ = true;
         ++stays_;
     }
+    /// It is there, and its subscriptions are granted; of the run's common clock.
+    void settles(Time now) {
+        settled_ = now;
+        first_settled_ = std::min(first_settled_, now);
+    }
     void goes(Cause cause) {
         if (!there_) return;
         there_ = false;
+        settled_ = Time::max();
         if (cause != Cause::planned) blamed_.emplace_back(stays_, cause);
     }
 
@@ -33,6 +42,10 @@ public:
     bool there() const { return there_; }
     std::uint32_t stay() const { return stays_; }  ///< this one or the last
     std::uint32_t stay_at_begin() const { return at_begin_; }
+
+    /// When it settled in this stay, and for the first time; `max()`: it has not, or is not there.
+    Time settled() const { return settled_; }
+    Time first_settled() const { return first_settled_; }
 
     /// The worst cause of the absences between two stays. A fault of the generator excuses all.
     Cause cause_between(std::uint32_t from, std::uint32_t to) const {
@@ -46,9 +59,11 @@ private:
     std::uint32_t stays_ = 0;
     std::uint32_t at_begin_ = 0;
     bool there_ = false;
+    Time settled_ = Time::max();
+    Time first_settled_ = Time::max();
     std::vector<std::pair<std::uint32_t, Cause>> blamed_;  ///< few: each is a fault
 };
 
-static_assert(sizeof(Attendance) <= 40);
+static_assert(sizeof(Attendance) <= 56);
 
 }  // namespace pulsegate::load

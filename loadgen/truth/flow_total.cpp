@@ -28,10 +28,29 @@ void put_numbers(const Numbers& numbers, Buffer& out) {
     return true;
 }
 
+void put_times(const SendTimes& times, Buffer& out) {
+    put(static_cast<std::uint8_t>(times.entries().size()), out);
+    for (const auto& [number, at] : times.entries()) {
+        put(number, out);
+        put(static_cast<std::uint64_t>(at.time_since_epoch().count()), out);
+    }
+}
+
+[[nodiscard]] bool take_times(Bytes& in, SendTimes& times) {
+    if (in.empty()) return false;
+    const auto count = take<std::uint8_t>(in);
+    if (in.size() / 12 < count) return false;
+    for (std::uint8_t at = 0; at < count; ++at) {
+        const auto number = take<std::uint32_t>(in);
+        times.add(number, Time(Duration(take<std::uint64_t>(in))));
+    }
+    return true;
+}
+
 }  // namespace
 
 FlowTotal FlowTotal::of(std::uint32_t sender, std::uint16_t slot, const SentFlow& flow) {
-    return {sender, slot, flow.sent(), flow.in_doubt(), flow.sent_again()};
+    return {sender, slot, flow.sent(), flow.in_doubt(), flow.sent_again(), flow.times()};
 }
 
 void put(const FlowTotal& total, Buffer& out) {
@@ -40,6 +59,7 @@ void put(const FlowTotal& total, Buffer& out) {
     put(total.sent, out);
     put_numbers(total.in_doubt, out);
     put_numbers(total.sent_again, out);
+    put_times(total.times, out);
 }
 
 std::optional<FlowTotal> take_flow_total(Bytes& in) {
@@ -48,7 +68,9 @@ std::optional<FlowTotal> take_flow_total(Bytes& in) {
     total.sender = take<std::uint32_t>(in);
     total.slot = take<std::uint16_t>(in);
     total.sent = take<std::uint32_t>(in);
-    if (!take_numbers(in, total.in_doubt) || !take_numbers(in, total.sent_again)) return {};
+    if (!take_numbers(in, total.in_doubt) || !take_numbers(in, total.sent_again) ||
+        !take_times(in, total.times))
+        return {};
     return total;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "loadgen/truth/numbers.h"
+#include "loadgen/truth/send_times.h"
 #include "loadgen/truth/sent_flow.h"
 #include "protocol/bytes.h"
 
@@ -16,6 +17,7 @@ struct FlowTotal {
     std::uint32_t sent = 0;
     Numbers in_doubt{};
     Numbers sent_again{};
+    SendTimes times{};
 
     static FlowTotal of(std::uint32_t sender, std::uint16_t slot, const SentFlow& flow);
 };

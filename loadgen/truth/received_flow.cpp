@@ -4,10 +4,17 @@
 
 namespace pulsegate::load {
 
+namespace {
+
+/// So long after a SUBACK, other nodes of a cluster may still not know of the subscription.
+constexpr Duration time_to_spread = std::chrono::seconds(5);
+
+}  // namespace
+
 ReceivedFlow::Arrival ReceivedFlow::arrive(std::uint32_t number, QoS qos, bool dup,
-                                           std::uint32_t stay) {
+                                           std::uint32_t stay, Time settled) {
     if (number >= next_) {
-        if (number > next_) faults().gaps.push_back({next_, number, stay_, stay});
+        if (number > next_) faults().gaps.push_back({next_, number, stay_, stay, settled});
         next_ = number + 1;
         stay_ = stay;
         return Arrival::first;
@@ -38,6 +45,18 @@ bool ReceivedFlow::fill(std::uint32_t number) {
     return true;
 }
 
+// The first number of a gap that the server had to deliver, like those behind it.
+std::uint32_t ReceivedFlow::first_owed(const FlowTotal& total, const Gap& gap,
+                                       const Attendance& receiver, bool kept, bool may_still_come) {
+    if (gap.before == gap.after) return gap.from;
+    if (may_still_come) return gap.to;
+    if (kept && gap.before > 0) return gap.from;
+    // Nobody keeps anything for a client that has never been there.
+    const Time since = kept ? receiver.first_settled() : gap.settled;
+    if (since == Time::max()) return gap.to;
+    return total.times.first_after(since + time_to_spread, gap.from, gap.to);
+}
+
 ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendance& receiver,
                                           bool kept) const {
     Outcome outcome;
@@ -45,26 +64,25 @@ ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendan
     outcome.received = seen;
     outcome.invented = next_ - seen;
 
-    const auto missing = [&](const Gap& gap, bool may_still_come) {
-        const std::uint32_t to = std::min(gap.to, total.sent);
-        if (gap.from >= to) return;
-        const std::uint32_t in_doubt = total.in_doubt.count_in(gap.from, to);
-        const std::uint32_t count = to - gap.from - in_doubt;
-        outcome.in_doubt += in_doubt;
-        if (count == 0) return;
-
-        // Nobody keeps anything for a client that has never been there.
-        const bool was_kept = kept && gap.before > 0 && !may_still_come;
-        if (gap.before == gap.after || was_kept) {
-            outcome.lost += count;
-            outcome.example = gap.from;
+    const auto missing = [&](Gap gap, bool may_still_come) {
+        gap.to = std::min(gap.to, total.sent);
+        if (gap.from >= gap.to) return;
+        const auto count = [&](std::uint32_t from, std::uint32_t to) {
+            const std::uint32_t in_doubt = total.in_doubt.count_in(from, to);
+            outcome.in_doubt += in_doubt;
+            return to - from - in_doubt;
+        };
+        const auto owed = first_owed(total, gap, receiver, kept, may_still_come);
+        if (const auto lost = count(owed, gap.to); lost > 0) {
+            outcome.lost += lost;
+            outcome.example = owed;
             while (total.in_doubt.contains(outcome.example)) ++outcome.example;
-            return;
         }
+        const auto missed = count(gap.from, owed);
         switch (receiver.cause_between(gap.before, gap.after)) {
-            case Attendance::Cause::planned: outcome.missed_away += count; return;
-            case Attendance::Cause::closed: outcome.missed_closed += count; return;
-            case Attendance::Cause::starved: outcome.excused += count; return;
+            case Attendance::Cause::planned: outcome.missed_away += missed; return;
+            case Attendance::Cause::closed: outcome.missed_closed += missed; return;
+            case Attendance::Cause::starved: outcome.excused += missed; return;
         }
     };
     if (faults_)
@@ -74,7 +92,7 @@ ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendan
             missing(gap, false);
         }
     const std::uint32_t last_stay = receiver.stay() + (receiver.there() ? 0 : 1);
-    missing({next_, total.sent, stay_, last_stay}, !receiver.there());
+    missing({next_, total.sent, stay_, last_stay, receiver.settled()}, !receiver.there());
 
     if (faults_)
         outcome.repeated = static_cast<std::uint32_t>(std::ranges::count_if(

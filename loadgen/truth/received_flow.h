@@ -12,7 +12,7 @@
 namespace pulsegate::load {
 
 /// The messages of one flow that one receiver got: which numbers are missing so far, and which came
-/// too often. A flow without faults needs no further memory, and each gap needs 16 bytes.
+/// too often. A flow without faults needs no further memory, and each gap needs 24 bytes.
 class ReceivedFlow {
 public:
     enum class Arrival : std::uint8_t {
@@ -25,7 +25,9 @@ public:
     /// `before` is the receiver's stay when the flow began.
     explicit ReceivedFlow(std::uint32_t before = 0) : stay_(before) {}
 
-    Arrival arrive(std::uint32_t number, QoS qos, bool dup, std::uint32_t stay);
+    /// `settled`: since when the receiver's subscriptions have been granted in this stay.
+    Arrival arrive(std::uint32_t number, QoS qos, bool dup, std::uint32_t stay,
+                   Time settled = Time::max());
 
     /// Remembers an `again` that only the sender's total can judge.
     void remember_again(std::uint32_t number) { faults().again.push_back(number); }
@@ -49,14 +51,16 @@ public:
     Outcome judge(const FlowTotal& total, const Attendance& receiver, bool kept) const;
 
 private:
-    /// The missing numbers [from, to), and the receiver's stays when it got the neighbours.
+    /// The missing numbers [from, to), the receiver's stays when it got the neighbours, and when it
+    /// settled in the later one.
     struct Gap {
         std::uint32_t from;
         std::uint32_t to;
         std::uint32_t before;
         std::uint32_t after;
+        Time settled;
     };
-    static_assert(sizeof(Gap) == 16);
+    static_assert(sizeof(Gap) == 24);
 
     struct Faults {
         std::vector<Gap> gaps;  ///< in order
@@ -68,6 +72,8 @@ private:
         return *faults_;
     }
     bool fill(std::uint32_t number);
+    static std::uint32_t first_owed(const FlowTotal& total, const Gap& gap,
+                                    const Attendance& receiver, bool kept, bool may_still_come);
 
     std::uint32_t next_ = 0;
     std::uint32_t stay_;  ///< stay in which the last new number came

@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "loadgen/truth/numbers.h"
+#include "loadgen/truth/send_times.h"
 #include "protocol/packet.h"
 
 namespace pulsegate::load {
 
-/// The messages that a client has sent to one of its contacts: their number, and which of them may
-/// be missing or may come twice without a fault of the server.
+/// The messages that a client has sent to one of its contacts: their number, when they were sent,
+/// and which of them may be missing or may come twice without a fault of the server.
 class SentFlow {
 public:
     std::uint32_t sent() const { return next_; }
@@ -17,12 +18,17 @@ public:
     /// The number of the next message to send; call `take` when it was sent.
     std::uint32_t next() const { return next_; }
     void take() { ++next_; }
+    /// The same; it is not sent earlier than `now`, of the run's common clock.
+    void take(Time now) {
+        details().times.add(next_, now);
+        take();
+    }
 
     /// Acknowledgements come in order (MQTT-4.6.0-2 to -4).
     void acknowledged(std::uint32_t number) {
         if (number >= acknowledged_) acknowledged_ = number + 1;
     }
-    void doubt(std::uint32_t number) { exceptions().in_doubt.add(number); }
+    void doubt(std::uint32_t number) { details().in_doubt.add(number); }
 
     /// QoS 0 has no acknowledgement, but a server that answers a ping has read everything before
     /// it. Call it for pings that are sent while no other ping is unanswered.
@@ -42,29 +48,32 @@ public:
 
     /// The client does not come back, so nobody sends unacknowledged messages again.
     void doubt_unacknowledged() {
-        if (acknowledged_ < next_) exceptions().in_doubt.add(acknowledged_, next_);
+        if (acknowledged_ < next_) details().in_doubt.add(acknowledged_, next_);
     }
 
-    const Numbers& in_doubt() const { return exceptions_ ? exceptions_->in_doubt : none; }
-    const Numbers& sent_again() const { return exceptions_ ? exceptions_->sent_again : none; }
+    const Numbers& in_doubt() const { return known_details().in_doubt; }
+    const Numbers& sent_again() const { return known_details().sent_again; }
+    const SendTimes& times() const { return known_details().times; }
 
 private:
-    struct Exceptions {
+    struct Details {
         Numbers in_doubt;
         Numbers sent_again;
+        SendTimes times;
     };
-    static const Numbers none;
+    static const Details none;
 
-    Exceptions& exceptions() {
-        if (!exceptions_) exceptions_ = std::make_unique<Exceptions>();
-        return *exceptions_;
+    Details& details() {
+        if (!details_) details_ = std::make_unique<Details>();
+        return *details_;
     }
+    const Details& known_details() const { return details_ ? *details_ : none; }
 
     std::uint32_t next_ = 0;
     std::uint32_t acknowledged_ = 0;
     std::uint32_t before_ping_ = 0;
     std::uint32_t read_ = 0;
-    std::unique_ptr<Exceptions> exceptions_;
+    std::unique_ptr<Details> details_;
 };
 
 static_assert(sizeof(SentFlow) <= 24);

@@ -131,6 +131,13 @@ class LiesTest(unittest.TestCase):
             _, record = generate(liar.port, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
         self.assertEqual(broken(record), {"presence_ghosts"}, (record["verdict"], record["examples"]))
 
+    def test_a_server_that_forgets_who_has_come_back_is_found(self):
+        for lies, expected in (([], set()), (["deaf"], {"lost"})):
+            with self.subTest(lies=lies), Liar(*lies) as liar:
+                naps = ["online=8s..10s", "away=1s..2s"]
+                _, record = generate(liar.port, silent="0%", duration="20s", set=naps)
+                self.assertEqual(broken(record), expected, (record["verdict"], record["examples"]))
+
     def test_each_subscription_is_judged_by_its_own_qos(self):
         for lies, expected in ((["lower-grant"], set()), (["lower-grant", "lower-qos=50"], {"damaged"})):
             with self.subTest(lies=lies), Liar(*lies) as liar:

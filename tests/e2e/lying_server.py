@@ -16,6 +16,7 @@ Lies:
     lower-qos=N     every Nth delivery has QoS 0
     lower-grant     the first filter of each client is granted QoS 0, which is no lie
     retain=N        every Nth delivery has RETAIN set
+    deaf=N          every Nth client that comes back gets no messages any more
     close=N         every Nth client is closed 2 s after its login, although it talks
     no-pong=N       every Nth ping has no answer
     late-pings=MS   pings are answered that much later
@@ -174,6 +175,7 @@ class Client(asyncio.Protocol):
         self.received = set()  # QoS 2 packets that wait for their PUBREL
         self.sent = {}  # QoS 2: packet identifier -> PUBLISH
         self.offline_hidden = self.lies.tells("hide-offline")
+        self.is_deaf = False
         self.held = None  # a message that is to come after the next one
 
     # -- bytes
@@ -271,6 +273,7 @@ class Client(asyncio.Protocol):
         self.keepalive, size = struct.unpack(">HH", body[8:12])
         self.name = body[12:12 + size].decode()
         self.server.clients.add(self)
+        self.is_deaf = self.name in self.server.users and self.lies.tells("deaf")
         self.server.comes(self.name, self)
         if self.lies.tells("early-pong"):
             self.send(PINGRESP << 4)
@@ -322,6 +325,8 @@ class Client(asyncio.Protocol):
         self.server.publish(topic, rest, qos)
 
     def deliver(self, topic, payload, qos):
+        if self.is_deaf:
+            return
         if self.held is None and self.lies.tells("swap"):
             self.held = (topic, payload, qos)
             return
