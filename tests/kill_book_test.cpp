@@ -381,6 +381,16 @@ TEST_CASE_FIXTURE(Pages, "kill: a message that may expire is not lost, and must 
         receive(message);
         CHECK(counts(mixed).outdated == 1);
     }
+    SUBCASE("this program stood still, so it may have come before") {
+        book.stall(200ms, now);
+        receive(message);
+        CHECK(counts(mixed).outdated == 0);
+    }
+    SUBCASE("this program stood still, but not for so long") {
+        book.stall(50ms, now);
+        receive(message);
+        CHECK(counts(mixed).outdated == 1);
+    }
 }
 
 TEST_CASE_FIXTURE(Pages, "kill: a message that may expire has its order once") {

@@ -99,6 +99,35 @@ TEST_CASE_FIXTURE(Watched, "kill: a state that stays untrue is a fault, once") {
     CHECK(book.untrue() == 2);
 }
 
+TEST_CASE_FIXTURE(Watched, "kill: a state is untrue only after a stall of this program as well") {
+    tell(true, 1);
+    book.change("alice", false, now, alices_limit);
+    now += truth_after;
+    book.stall(1s, now);
+    book.compare(now);
+    CHECK(book.kept());
+    book.compare(now + 1s);
+    CHECK(book.untrue() == 1);
+}
+
+TEST_CASE_FIXTURE(Watched, "kill: who may have come back late in a stall may be shown offline") {
+    tell(true, 1);
+    kill();
+    serve(2s);
+    now += 29s;
+    book.change("alice", std::nullopt, now, alices_limit);
+    now += 1s;
+    SUBCASE("after a stall") {
+        book.stall(900ms, now);
+        tell(false, 2);
+        CHECK(book.offline_in_time() == 0);
+    }
+    SUBCASE("without a stall") {
+        tell(false, 2);
+        CHECK(book.offline_in_time() == 1);
+    }
+}
+
 TEST_CASE_FIXTURE(Watched, "kill: a watcher that was told nothing takes everybody for offline") {
     book.compare(now);
     CHECK(book.untrue() == 1);

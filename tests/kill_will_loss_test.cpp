@@ -34,6 +34,13 @@ TEST_CASE("kill: a client that is back before the delay of its will takes it bac
     CHECK(loss.promise(gone + 4s) == Promise::comes);
 }
 
+TEST_CASE("kill: a client whose return was seen late may have been back in time") {
+    const auto loss = vanished(2s);
+    CHECK(loss.promise(gone + 4s, 1s) == Promise::open);
+    CHECK(loss.promise(gone + 5s, 1s) == Promise::comes);
+    CHECK(loss.promise(gone + 1s, 1s) == Promise::must_not_come);
+}
+
 TEST_CASE("kill: a slow broker has more time for a will") {
     const WillLoss loss{
         {.delay = 2s, .since = connected, .limit = limit, .slowness = 3}, gone, false};

@@ -289,8 +289,8 @@ TEST_CASE("the gateway knows nothing of the load generator") {
 }
 
 TEST_CASE("kill shares the protocol, times and quantities with the load generator, no more") {
-    check_of_ours("loadgen/kill",
-                  {"protocol/", "loadgen/time.h", "loadgen/units.h", "loadgen/kill/"});
+    check_of_ours("loadgen/kill", {"protocol/", "loadgen/stalls.h", "loadgen/time.h",
+                                   "loadgen/units.h", "loadgen/kill/"});
     for (const auto* judge : {"book", "presence_book", "will_loss"})
         check_never(std::string("loadgen/kill/") + judge,
                     {"boost/", "sys/", "loadgen/kill/client.h"});

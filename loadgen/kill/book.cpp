@@ -157,7 +157,7 @@ void Book::judge_outdated(const Message& message, const Entry& entry, const Arri
         put_back_ > entry.sent)
         return;
     const auto age = arrival.at - entry.acknowledged;
-    if (age <= entry.lifetime + outdated_after) return;
+    if (age <= entry.lifetime + outdated_after + own_delay(arrival.at)) return;
     ++of(message).outdated;
     describe_fault("outdated",
                    fmt::format("{} came after {} and was to live for {}", describe(message),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loadgen/kill/message.h"
+#include "loadgen/stalls.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::kill {
@@ -93,6 +94,11 @@ public:
     /// outdated if the step may be the cause.
     void step_clock(Duration by, Time now);
 
+    /// This program stood still until now. What was read since then may have come earlier.
+    void stall(Duration length, Time now) { stalls_.add(now, length); }
+    /// How much of a delay that is seen now may be this program's own.
+    Duration own_delay(Time now) const { return stalls_.before(now); }
+
     /// The last value that the broker has acknowledged; 0: none. A new subscriber must get it or
     /// a later one.
     std::map<Stream, std::uint32_t> acknowledged_values() const;
@@ -164,6 +170,7 @@ private:
     Time last_due_{};
     Time put_forward_{};  ///< the broker's clock, the last time
     Time put_back_{};
+    load::Stalls stalls_;
     struct Holder {
         std::uint16_t member = 0;
         Time connected_since{};

@@ -328,8 +328,9 @@ void KillRun::await_quiet() {
     const auto done = [&] {
         const Time now = load::Clock::now();
         const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
-        return quiet > (book.missing() == 0 ? quiet_at_the_end
-                                            : quiet_before_loss * scene_.options.slowness) &&
+        return quiet > (book.missing() == 0
+                            ? quiet_at_the_end
+                            : quiet_before_loss * scene_.options.slowness + book.own_delay(now)) &&
                cast_.idle() && now > settled;
     };
     work_until(std::max({begun, book.last_due(), settled}) + drain_patience, done);
@@ -344,14 +345,15 @@ void KillRun::read_retained() {
 /// Lets the clients work until then, or until it is so. Says whether it is so.
 template <class Condition>
 bool KillRun::work_until(Time deadline, Condition done) {
-    while (!done()) {
+    for (;;) {
+        note_stall(load::Clock::now());
+        if (done()) return true;
         if (interrupted_) throw Interrupted();
         const Time now = load::Clock::now();
         if (now >= deadline) return false;
         if (now >= next_tick_) tick(now);
         io_.run_one_until(std::min(deadline, next_tick_));
     }
-    return true;
 }
 
 void KillRun::work_until(Time deadline) {
@@ -365,6 +367,17 @@ void KillRun::tick(Time now) {
     watch_broker();
     if (now >= next_judgement_) judge_presence(now);
     if (began_ != Time() && now >= next_line_) show_progress(now);
+}
+
+/// After one, all that happens is seen late.
+void KillRun::note_stall(Time now) {
+    const Duration late = now - next_tick_;
+    if (next_tick_ == Time() || late <= load::stall_limit) return;
+    ++results_.own_stalls;
+    results_.longest_stall = std::max(results_.longest_stall, late);
+    scene_.book.stall(late, now);
+    scene_.presence.stall(late, now);
+    next_tick_ = now;
 }
 
 /// A broker that ends by itself is started again, like one that is killed.

@@ -57,6 +57,7 @@ private:
     bool work_until(Time deadline, Condition done);
     void work_until(Time deadline);
     void tick(Time now);
+    void note_stall(Time now);
     void watch_broker();
     void judge_presence(Time now);
     void show_progress(Time now);

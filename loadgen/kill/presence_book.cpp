@@ -134,11 +134,13 @@ void PresenceBook::judge_grace(const std::string& watcher, const std::string& na
         user.grace == Grace::back ||
         (user.grace == Grace::sure && (is_down_ || now < user.started + user.limit));
     if (!state.online && is_new && is_in_time) {
-        note(offline_in_time_,
-             fmt::format("offline in time: {} was told that {} is offline, who was online when the "
-                         "broker was killed, and had time to come back",
-                         watcher, name),
-             now);
+        // In a stall, a CONNECT may have been sent later than it was noted.
+        if (stalls_.before(now) < clear_of_limit)
+            note(offline_in_time_,
+                 fmt::format("offline in time: {} was told that {} is offline, who was online when "
+                             "the broker was killed, and had time to come back",
+                             watcher, name),
+                 now);
         user.grace = Grace::none;
     }
     if (state.version < user.latest.version) return;
@@ -148,14 +150,14 @@ void PresenceBook::judge_grace(const std::string& watcher, const std::string& na
 
 void PresenceBook::compare(Time now) {
     for (auto& [name, watcher] : watchers_)
-        if (watcher.watching_since && now >= *watcher.watching_since + truth_after * slowness_)
+        if (watcher.watching_since && now >= *watcher.watching_since + time_for_truth(now))
             compare(name, watcher, now);
 }
 
 void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) {
     for (const auto& [user, known] : users_) {
         const auto truth = this->truth(known, now);
-        if (!truth || now < truth->since + truth_after * slowness_) continue;
+        if (!truth || now < truth->since + time_for_truth(now)) continue;
         const auto told = watcher.online.find(user);
         const bool online = told != watcher.online.end() && told->second;
         if (online == truth->online) continue;

@@ -51,6 +51,9 @@ public:
     /// When all changes so far must be known, if the broker is not ended meanwhile.
     Time settled() const;
 
+    /// This program stood still until now: it is late to see what happened, and to act.
+    void stall(Duration length, Time now) { stalls_.add(now, length); }
+
     /// A watcher is connected from now on. With `anew`, it is told all states again, and forgets
     /// its old states. Versions are never forgotten.
     void begin_watching(const std::string& watcher, bool anew, Time now);
@@ -111,6 +114,9 @@ private:
     }
     Grace grace_after_kill(const User& user, Time now) const;
     std::optional<Truth> truth(const User& user, Time now) const;
+    Duration time_for_truth(Time now) const {
+        return truth_after * slowness_ + stalls_.before(now);
+    }
     void judge_grace(const std::string& name, const std::string& user, State state, Time now);
     void compare(const std::string& name, Watcher& watcher, Time now);
     void note(std::uint64_t& counter, const std::string& what, Time now);
@@ -123,6 +129,7 @@ private:
     std::uint64_t untrue_ = 0;
     std::uint64_t offline_in_time_ = 0;
     bool is_down_ = false;
+    load::Stalls stalls_;
     std::vector<Fault> faults_;
 };
 

@@ -104,6 +104,9 @@ std::string notes(const Options& options, const Results& results) {
     }
     if (results.book.sessions_lost() > 0)
         note("sessions lost", show_count(results.book.sessions_lost()));
+    if (results.own_stalls > 0)
+        note("kill itself stalled", fmt::format("{} times, {} (greatest)", results.own_stalls,
+                                                load::show(results.longest_stall)));
     note("seed", std::to_string(options.seed));
     return text;
 }
@@ -213,6 +216,8 @@ std::string as_json(const Options& options, const Results& results) {
                                          {"offline_in_time", results.presence.offline_in_time()}}},
                {"kills", std::move(kills)},
                {"edge_kills", results.edge_kills},
+               {"own_stalls", results.own_stalls},
+               {"longest_own_stall", load::seconds(results.longest_stall)},
                {"stops", std::move(stops)},
                {"bad_stops", json::value_from(results.bad_stops)},
                {"steps_forward", results.steps_forward},

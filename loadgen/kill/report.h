@@ -28,6 +28,8 @@ struct Results {
     std::uint32_t steps_back = 0;
     std::vector<Duration> starts;   ///< how long the port was closed, after each kill or stop
     std::vector<std::string> ends;  ///< how the broker ended by itself
+    std::uint32_t own_stalls = 0;   ///< of this program
+    Duration longest_stall{};
 };
 
 /// Was something published, and was no promise broken?

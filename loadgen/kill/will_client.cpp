@@ -94,7 +94,7 @@ void WillClient::broker_serves(const BrokerStart& start, Time now) {
 }
 
 void WillClient::settle(Time now) {
-    switch (loss_->promise(now)) {
+    switch (loss_->promise(now, scene().book.own_delay(now))) {
         case WillLoss::Promise::comes: scene().book.acknowledge(loss_->will(), now); break;
         case WillLoss::Promise::must_not_come: scene().book.take_back(loss_->will(), now); break;
         case WillLoss::Promise::open: break;

@@ -52,16 +52,17 @@ bool WillLoss::is_over(Time now) const {
     return now > delay_began_ + patience;
 }
 
-WillLoss::Promise WillLoss::promise(Time now) const {
+WillLoss::Promise WillLoss::promise(Time now, Duration own_delay) const {
     if (open_) return Promise::open;
     if (goodbye_) return Promise::must_not_come;
     if (const auto earliest = not_before(); earliest && now + clear_of_delay < *earliest)
         return Promise::must_not_come;
-    if (awaited_ != Awaited::no && !is_over(now)) return Promise::open;
+    const bool is_surely_over = is_over(now - own_delay);
+    if (awaited_ != Awaited::no && !is_surely_over) return Promise::open;
     if (connection_.delay == 0s) return Promise::comes;
     if (now < at_ + connection_.delay - clear_of_delay)
         return put_forward_ ? Promise::open : Promise::must_not_come;
-    return is_over(now) && !put_back_ ? Promise::comes : Promise::open;
+    return is_surely_over && !put_back_ ? Promise::comes : Promise::open;
 }
 
 }  // namespace pulsegate::kill

@@ -40,8 +40,9 @@ public:
 
     /// If the client stays away, must the will have arrived by now?
     bool is_over(Time now) const;
-    /// The promise if the client is back now, or if it is over.
-    Promise promise(Time now) const;
+    /// The promise if the client is back now, or if it is over. The client may have been back
+    /// earlier by `own_delay`, because this program stood still.
+    Promise promise(Time now, Duration own_delay = {}) const;
     /// Has a kill cut the client off, so that the broker waits for it?
     bool is_awaited() const { return awaited_ != Awaited::no; }
     /// After a kill has cut the client off: the will must not arrive before this time.
