@@ -152,7 +152,9 @@ TEST_CASE("a broken promise is worse, and a refused verdict says nothing of figu
     CHECK(worsening(runs, 1, 1).broken.empty());  // it was no better before
     CHECK(worsening(runs, 1, 1).refused.empty());
     for (auto& run : runs) run.checks[0].outcome = CheckResult::Outcome::refused;
-    CHECK(worsening(runs, 1, 1).refused == "a: All is well.");
+    CHECK(worsening(runs, 1, 1).refused == "a: “every message arrived” can't be judged (all)");
+    runs[1].checks[0].outcome = CheckResult::Outcome::failed;
+    CHECK(worsening(runs, 1, 1).broken.empty());  // it may have been no better before
 }
 
 TEST_CASE("figures are not judged if the generator was too slow, whatever else has failed") {
@@ -160,7 +162,18 @@ TEST_CASE("figures are not judged if the generator was too slow, whatever else h
     runs[1].checks[0].outcome = CheckResult::Outcome::failed;
     CHECK(worsening(runs, 1, 1).refused.empty());
     runs[1].checks[1].outcome = CheckResult::Outcome::refused;
-    CHECK(worsening(runs, 1, 1).refused == "a (2): All is well.");
+    CHECK(worsening(runs, 1, 1).refused == "a (2): “nothing delays” can't be judged (no pings)");
+}
+
+TEST_CASE("figures are not judged because of the generator, not because of a promise that failed") {
+    std::vector runs(2, reported_run("a", 1ms));
+    runs[0].verdict = "The server broke 1 of 2 promises.";
+    runs[0].checks[0].outcome = CheckResult::Outcome::refused;
+    runs[0].checks[1].outcome = CheckResult::Outcome::failed;
+    runs[0].checks.push_back({"generator_stalls", "the generator never stood still",
+                              CheckResult::Outcome::refused, 2, "it stalled for 2 s"});
+    CHECK(worsening(runs, 1, 1).refused ==
+          "a: the generator was the bottleneck: it stalled for 2 s");
 }
 
 TEST_CASE("what only one run has is compared with nothing") {

@@ -43,11 +43,9 @@ std::vector<CheckResult> server_checks(const Evidence& seen) {
     return checks;
 }
 
-/// Checks of the generator and its machine are no promises of the server.
 std::size_t promises_judged(const std::vector<CheckResult>& checks) {
     return static_cast<std::size_t>(std::ranges::count_if(checks, [](const CheckResult& check) {
-        return check.outcome != Outcome::skipped && !check.name.starts_with("generator_") &&
-               !check.name.starts_with("machine_");
+        return check.outcome != Outcome::skipped && !is_own(check);
     }));
 }
 
@@ -80,6 +78,10 @@ std::optional<std::string> bottleneck(const RunRecord& record) {
     const auto* check = first_refused(own);
     if (!check) return {};
     return check->detail;
+}
+
+bool is_own(const CheckResult& check) {
+    return check.name.starts_with("generator_") || check.name.starts_with("machine_");
 }
 
 Outcome overall(const std::vector<CheckResult>& checks) {

@@ -22,6 +22,9 @@ bool shows_no_presence(const Scenario& scenario, const RunRecord& record);
 /// Nothing if it was not.
 std::optional<std::string> bottleneck(const RunRecord& record);
 
+/// Is it about the generator and its machine? Otherwise it is a promise of the server.
+bool is_own(const CheckResult& check);
+
 /// The outcome of all checks: failed if one failed, else refused if one was refused, else passed.
 CheckResult::Outcome overall(const std::vector<CheckResult>& checks);
 

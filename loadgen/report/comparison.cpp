@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "loadgen/report/checks.h"
 #include "loadgen/report/figures.h"
 #include "loadgen/report/hostile_effect.h"
 #include "loadgen/report/labels.h"
@@ -163,11 +164,17 @@ void add_run(ComparedFigure& figure, std::vector<double> values) {
     figure.spreads.push_back({values.front(), values.back()});
 }
 
-/// That the generator was the bottleneck is a refused check as well. The run may have failed all
-/// the same, by a fault that no slowness can feign.
-bool has_refused_check(const RunRecord& record) {
-    return std::ranges::find(record.checks, Outcome::refused, &CheckResult::outcome) !=
-           record.checks.end();
+/// Empty if every check was judged. The verdict does not always say it: it names the promises that
+/// were broken, and those that no slowness can feign are judged in any case.
+std::string why_refused(const RunRecord& record) {
+    const CheckResult* refused = nullptr;
+    for (const CheckResult& check : record.checks) {
+        if (check.outcome != Outcome::refused) continue;
+        if (is_own(check)) return "the generator was the bottleneck: " + check.detail;
+        if (!refused) refused = &check;
+    }
+    if (!refused) return {};
+    return fmt::format("“{}” can't be judged ({})", refused->promise, refused->detail);
 }
 
 std::string worse_text(const ComparedFigure& figure, std::size_t at, const std::string& name) {
@@ -256,11 +263,12 @@ Worsening worsening(std::span<const RunRecord> records, std::size_t repeats, dou
     const auto name = [&](std::size_t run) { return names[run * repeats]; };
     for (const auto& [promise, outcomes] : compared_checks(records, repeats))
         for (std::size_t at = 1; at < outcomes.size(); ++at)
-            if (outcomes[at] == Outcome::failed && outcomes[0] != Outcome::failed)
+            if (outcomes[at] == Outcome::failed && outcomes[0] != Outcome::failed &&
+                outcomes[0] != Outcome::refused)
                 found.broken.push_back(fmt::format("{} broke: {}", name(at), promise));
     for (std::size_t at = 0; at < records.size() && found.refused.empty(); ++at)
-        if (has_refused_check(records[at]))
-            found.refused = fmt::format("{}: {}", names[at], records[at].verdict);
+        if (const auto why = why_refused(records[at]); !why.empty())
+            found.refused = fmt::format("{}: {}", names[at], why);
     for (const auto& figure : compared_figures(records, repeats))
         for (std::size_t at = 1; at < figure.values.size(); ++at)
             if (figure.is_worse(at, fraction))
