@@ -315,9 +315,10 @@ bool LoginFlow::refused_at_home(const Login& login) {
     }
     const auto asked = login.result.asked;
     if (!asked || !revocations_.revoked_since(user, *asked)) return false;
+    // In place of a younger answer, the edge could only get another one that is refused.
     Channel* const channel = login.connection->channel();
-    const bool is_surely_old = revocations_.revoked_since(user, *asked + login.result.on_link);
-    if (channel && is_surely_old) channel->note_old_answer();
+    const Millis age = login.now - *asked - login.result.on_link;
+    if (channel && age >= login.result.on_link) channel->note_old_answer();
     refuse(login, Reason::server_busy,
            "its user's logins were revoked after the auth-hook was asked: it is asked again when "
            "the client comes again",
