@@ -83,21 +83,23 @@ std::optional<Limit> Admission::reached() const {
     return std::nullopt;
 }
 
-/// It takes longer the more is free. So it gets a hundredth of the time. While memory grows fast,
-/// it gets a tenth, if it is short: an event loop stands still meanwhile.
+/// It takes longer the more is free, and memory that is needed again must be taken again. So it
+/// gets a hundredth of the time, or a tenth while memory grows into the reserve. A long one does
+/// not get a tenth, because an event loop stands still meanwhile.
 bool Admission::give_back(std::size_t used) {
     constexpr Millis short_time = 20;
     const std::size_t budget = memory_budget();
     if (used <= budget / 8 * 7) return false;
-    const bool has_grown = used > after_return_.load(std::memory_order_relaxed) + budget / 64;
+    const bool grows = used > after_return_.load(std::memory_order_relaxed) + budget / 64 &&
+                       used > budget / 16 * 15;
     const Millis began = monotonic_now();
-    if (began < (has_grown ? next_return_if_grown_ : next_return_)) return false;
+    if (began < (grows ? next_return_if_grows_ : next_return_)) return false;
     if (gives_back_.exchange(true)) return false;
     malloc_trim(0);
     const Millis ended = monotonic_now();
     const Millis took = std::max<Millis>(ended - began, 1);
     next_return_ = ended + 100 * took;
-    next_return_if_grown_ = ended + (took <= short_time ? 10 : 100) * took;
+    next_return_if_grows_ = ended + (took <= short_time ? 10 : 100) * took;
     after_return_ = resident();
     gives_back_ = false;
     return true;

@@ -113,7 +113,7 @@ private:
     std::atomic<bool> is_exceeded_{false};  ///< as last logged
     std::atomic<bool> gives_back_{false};
     std::atomic<Millis> next_return_{0};  ///< the earliest time to give back free memory again
-    std::atomic<Millis> next_return_if_grown_{0};  ///< the same, if memory has grown since
+    std::atomic<Millis> next_return_if_grows_{0};  ///< the same, if memory grows into the reserve
     std::atomic<std::size_t> after_return_{0};     ///< the memory after the last time
     std::atomic<Millis> next_weighing_{0};
     std::atomic<std::size_t> message_bytes_{0};  ///< at the last measurement
