@@ -1,5 +1,6 @@
 #include "server/base/machine.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -96,6 +97,11 @@ unsigned available_processors() {
     const auto quota = control_group_limits().processors;
     if (!quota || *quota >= most) return most;
     return std::max(1u, static_cast<unsigned>(std::ceil(*quota)));
+}
+
+void name_thread(const std::string& name) {
+    constexpr std::size_t most = 15;
+    ::pthread_setname_np(::pthread_self(), name.substr(0, most).c_str());
 }
 
 }  // namespace pulsegate

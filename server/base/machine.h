@@ -25,4 +25,7 @@ std::size_t available_memory();
 /// Processors that this process may use, 1 or more: by its affinity, or less by its control group.
 unsigned available_processors();
 
+/// Names the calling thread for `top -H`, perf and debuggers, which show the first 15 characters.
+void name_thread(const std::string& name);
+
 }  // namespace pulsegate

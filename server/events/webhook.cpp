@@ -25,7 +25,7 @@
 #include "server/backend/await_result.h"
 #include "server/backend/http_client.h"
 #include "server/base/log.h"
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/events/delivery.h"
 #include "server/events/event_json.h"
 #include "server/events/event_news.h"

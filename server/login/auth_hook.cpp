@@ -25,7 +25,7 @@
 #include "server/auth/hook_messages.h"
 #include "server/auth/secret_file.h"
 #include "server/base/log.h"
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/limits/fair_queue.h"
 
 namespace pulsegate {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 
 namespace pulsegate {
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "server/base/log.h"
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/limits/fair_queue.h"
 
 namespace pulsegate {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "server/base/files/whole_file.h"
+#include "server/base/machine.h"
 #include "server/base/text/lines.h"
-#include "server/base/thread_name.h"
 #include "server/redis/redis_reply.h"
 
 namespace pulsegate {

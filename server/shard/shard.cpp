@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
 #include "server/shard/traced_connections.h"

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/settings/config.h"
 
 namespace pulsegate {

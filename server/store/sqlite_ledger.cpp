@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/store/tables/store_reader.h"
 
 namespace pulsegate {

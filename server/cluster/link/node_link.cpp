@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {

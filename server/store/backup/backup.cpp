@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "server/base/thread_name.h"
+#include "server/base/machine.h"
 
 namespace pulsegate {
 
