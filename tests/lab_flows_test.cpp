@@ -52,6 +52,14 @@ struct Model {
     FlowTotal total = total_of(0);
 };
 
+/// A message each ten seconds.
+FlowTotal total_of_ten(Time begin) {
+    FlowTotal total = total_of(10);
+    for (std::uint32_t number = 0; number < 10; ++number)
+        total.times.add(number, begin + std::chrono::seconds(10) * number);
+    return total;
+}
+
 }  // namespace
 
 TEST_CASE("a message of the load generator is read as it was written") {
@@ -272,9 +280,7 @@ TEST_CASE("who has never been there misses nothing by the server's fault") {
 TEST_CASE("what was sent to a client long after it had come back must arrive") {
     using namespace std::chrono_literals;
     const Time begin{1h};
-    FlowTotal total = total_of(10);
-    for (std::uint32_t number = 0; number < 10; ++number)
-        total.times.add(number, begin + 10s * number);
+    FlowTotal total = total_of_ten(begin);
     ReceivedFlow flow(1);
     Attendance receiver = always_there();
     receiver.settles(begin);
@@ -316,9 +322,7 @@ TEST_CASE("what was sent to a client long after it had come back must arrive") {
 TEST_CASE("what was sent long after a client had come for the first time must wait for it") {
     using namespace std::chrono_literals;
     const Time begin{1h};
-    FlowTotal total = total_of(10);
-    for (std::uint32_t number = 0; number < 10; ++number)
-        total.times.add(number, begin + 10s * number);
+    FlowTotal total = total_of_ten(begin);
     Attendance receiver;
     receiver.begin();
     receiver.comes();

@@ -48,6 +48,16 @@ struct WatchedUser {
 using FaultKind = Presence::Verdict::Fault::Kind;
 using FaultKinds = std::vector<FaultKind>;
 
+/// The user came after a second and left after 20, and was shown so at once.
+WatchedUser who_has_left() {
+    WatchedUser user;
+    user.happens(Liveness::Kind::online, 1s);
+    user.told(true, 1s, 1);
+    user.happens(Liveness::Kind::gone, 20s);
+    user.told(false, 20s, 2);
+    return user;
+}
+
 }  // namespace
 
 TEST_CASE("an offline that waited for the generator is no ghost, and one that came late is") {
@@ -77,11 +87,7 @@ TEST_CASE("an offline that waited for the generator is no ghost, and one that ca
 TEST_CASE("an online that waited for the generator makes no ghost of the life before it") {
     for (const Presence::Observation& more :
          {Presence::Observation{.delay = 950ms}, {.may_have_waited = true}}) {
-        WatchedUser user;
-        user.happens(Liveness::Kind::online, 1s);
-        user.told(true, 1s, 1);
-        user.happens(Liveness::Kind::gone, 20s);
-        user.told(false, 20s, 2);
+        WatchedUser user = who_has_left();
         user.happens(Liveness::Kind::online, 22s);
         user.told(true, 22s, 3, more);
         CHECK(user.faults() == FaultKinds{});
@@ -120,11 +126,7 @@ TEST_CASE("a stall excuses as much delay as it lasted, for some seconds") {
 }
 
 TEST_CASE("an online behind the end of a user is a false one, unless a login explains it") {
-    WatchedUser user;
-    user.happens(Liveness::Kind::online, 1s);
-    user.told(true, 1s, 1);
-    user.happens(Liveness::Kind::gone, 20s);
-    user.told(false, 20s, 2);
+    WatchedUser user = who_has_left();
     const auto revived = [](WatchedUser copy, Duration at, Presence::Observation more = {}) {
         copy.told(true, at, 3, more);
         copy.told(false, at + 10ms, 4);
@@ -181,11 +183,7 @@ TEST_CASE("a change that one of two watchers is told long after the other is lat
 }
 
 TEST_CASE("a user need not be shown as online before the login is complete") {
-    WatchedUser user;
-    user.happens(Liveness::Kind::online, 1s);
-    user.told(true, 1s, 1);
-    user.happens(Liveness::Kind::gone, 20s);
-    user.told(false, 20s, 2);
+    WatchedUser user = who_has_left();
     SUBCASE("and may leave soon after it") {
         user.happens(Liveness::Kind::online, 40s, 900ms);
         user.happens(Liveness::Kind::gone, 41'500ms);

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/backend/await_result.h"
 #include "server/cluster/membership.h"
 #include "server/http/admin.h"
 #include "server/http/audit.h"
@@ -210,22 +209,14 @@ struct StandbyAdmin::Impl {
 
     /// What the API of this edge's event loops answers.
     boost::asio::awaitable<ApiReply> ask(Admin& api, const char* path) {
-        struct Answer {
-            explicit Answer(boost::asio::io_context& io) : arrival(io, std::chrono::seconds(5)) {}
-            boost::asio::steady_timer arrival;
-            ApiReply reply = shard_unavailable();
+        constexpr std::chrono::seconds patience(5);
+        const auto asked = [&](const auto& done) {
+            api.ask(path,
+                    [done](ApiReply reply) { done(std::make_shared<ApiReply>(std::move(reply))); });
         };
-        const auto answer = std::make_shared<Answer>(server.io());
-        api.ask(path, [answer, &io = server.io()](ApiReply reply) {
-            boost::asio::post(io, [answer, reply = std::move(reply)]() mutable {
-                answer->reply = std::move(reply);
-                answer->arrival.cancel();
-            });
-        });
-        boost::system::error_code cancelled;
-        co_await answer->arrival.async_wait(
-            boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
-        co_return std::move(answer->reply);
+        const auto reply = co_await await_result<std::shared_ptr<ApiReply>>(
+            server.io(), asked, std::chrono::steady_clock::now() + patience);
+        co_return reply ? std::move(*reply) : shard_unavailable();
     }
 
     const Membership& cluster;
