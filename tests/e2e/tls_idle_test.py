@@ -50,6 +50,17 @@ class TlsIdleTest(unittest.TestCase):
                 stream.sendall(b"\xe0\x00")
                 self.assertEqual(stream.recv(10), b"")  # with close_notify, or it would raise
 
+    def test_packets_in_records_of_their_own_are_all_answered(self):
+        for mode in MODES:
+            with self.subTest(mode=mode), self.gateway(mode) as gateway:
+                stream = self.connect(gateway)
+                stream.sendall(CONNECT % b"a")
+                self.assertEqual(receive(stream, 4), CONNACK)
+                with gateway.standing_still():  # more than it reads at once
+                    for _ in range(2000):
+                        stream.sendall(PING)
+                self.assertEqual(receive(stream, 4000), PONG * 2000)
+
     def test_a_metric_says_what_is_kept_and_why(self):
         with self.gateway("small") as gateway:
             self.connect(gateway)

@@ -54,7 +54,9 @@ ssize_t SmallTls::receive(int socket, std::uint8_t* buffer, std::size_t room) {
     if (records_.end() != TlsRecords::End::none) return tell_end();
     if (!has_record()) return read(socket, buffer, room);
     const std::size_t size = unopened_->copy(reinterpret_cast<char*>(buffer), room);
-    return open(buffer, size);
+    const ssize_t opened = open(buffer, size);
+    has_more_ = true;  // the socket was not asked, and the poller does not report it again
+    return opened;
 }
 
 /// What has come of a record before is in front of what comes now. It is copied there when the
