@@ -171,7 +171,8 @@ bool Connection::receive() {
     // A socket that has given less than was asked for has no more; OpenSSL's reads end with a
     // record.
     const bool is_full = static_cast<std::size_t>(size) == room;
-    unread_ = (small_tls() ? small_tls()->has_more() : is_full || tls()) || drains_;
+    const bool is_opened = small_tls() && state_ != State::lingering;
+    unread_ = (is_opened ? small_tls()->has_more() : is_full || tls()) || drains_;
     if (state_ == State::lingering && size <= 0) close();
     if (!reads()) return false;
     if (size <= 0) {
