@@ -55,6 +55,8 @@ void Connection::proceed_handshake(bool may_run_tls) {
                         "the client left before its handshake was complete"});
         case Handshake::Step::done: break;
     }
+    // It may take less than its handshake did.
+    if (lacks_memory()) return end({Cause::kicked, Reason::success, no_memory});
     const std::string unread = handshake.take_unread();
     extras_->arrival->handshake.reset();
     if (websocket()) {
