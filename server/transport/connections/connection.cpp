@@ -313,7 +313,7 @@ void Connection::consume(Bytes input, Millis now) {
             partial = std::make_unique<Buffer>(as_text(input));
         if (partial->capacity() > 2 * partial->size() + spare_room) partial->shrink_to_fit();
         keep_unfinished(std::move(partial));
-        if (!parked_) judge_unfinished();  // otherwise its packets may be complete, and wait for us
+        if (!parked_) judge_unfinished();
     }
     // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
     // second must not live for ever.

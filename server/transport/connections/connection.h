@@ -239,7 +239,7 @@ private:
     State state_ = State::login;
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
-    // Eleven bits instead of bytes: with bytes, the connection would need the next size of the
+    // Twelve bits instead of bytes: with bytes, the connection would need the next size of the
     // allocator.
     bool dirty_ : 1 = false;
     bool unread_ : 1 = false;     ///< the socket may have more than it has read
@@ -253,6 +253,7 @@ private:
     bool slowed_ : 1 = false;      ///< was slowed by its rate before
     bool queued_ : 1 = false;      ///< waits for something other than its socket's input
     bool forwards_ : 1 = false;    ///< its session is on another node
+    bool is_partial_counted_ : 1 = false;  ///< among unfinished packets
     // The members below are seldom used. They are last because cache lines count with many clients.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on

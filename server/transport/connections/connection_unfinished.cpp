@@ -14,9 +14,13 @@ constexpr std::size_t always_kept = 1024;
 
 }  // namespace
 
+/// The input of a parked connection may be complete packets, which wait for us. It is not read on,
+/// so this does not grow, and others are not cut for what one read has brought.
 void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     partial_ = std::move(bytes);
-    context_.unfinished.add(partial_->capacity());
+    constexpr std::size_t one_read = 64 * 1024;
+    is_partial_counted_ = !parked_ || partial_->capacity() > one_read;
+    if (is_partial_counted_) context_.unfinished.add(partial_->capacity());
 }
 
 /// What has arrived through a channel and is not read counts, too. The kernel would keep it for a
@@ -52,7 +56,7 @@ void Connection::judge_unfinished() {
 }
 
 std::unique_ptr<Buffer> Connection::take_unfinished() {
-    if (partial_) context_.unfinished.subtract(partial_->capacity());
+    if (partial_ && is_partial_counted_) context_.unfinished.subtract(partial_->capacity());
     return std::move(partial_);
 }
 
