@@ -107,11 +107,13 @@ DetachedCoroutine LoginFlow::check(Login login) {
 DetachedCoroutine LoginFlow::enter(Login login) {
     if (refused_at_home(login)) co_return;
     if (const Millis time = pause_before_takeover(login); time > 0) {
+        if (refused_memory(login)) co_return;
         co_await pause(login, time);
         if (refused(login) || refused_at_home(login)) co_return;
     }
     const auto under_way = logins_.last_unfinished();
     while (awaits_deliveries(login, under_way)) {
+        if (refused_memory(login)) co_return;
         co_await pause(login, until_delivered);
         if (refused(login) || refused_at_home(login)) co_return;
     }
