@@ -110,6 +110,42 @@ TEST_CASE("a user with many stored sessions gets no other one while memory is sc
     CHECK(is_let_in("17"));
 }
 
+TEST_CASE("a 3.1.1 client leaves more QoS 2 messages unreleased only while there is room") {
+    BrokerSettings settings;
+    settings.receive_maximum = 2;
+    DurableCluster brokers(1, settings);
+    PlainClient client(brokers, "p");
+    client.connect(false);
+    const auto publish = [&](int packet_id) {
+        client.send("34 r s'x' k" + std::to_string(packet_id) + " 'm'");
+        brokers.settle();
+    };
+    for (int packet_id = 1; packet_id <= 4; ++packet_id) publish(packet_id);
+    brokers->memory = MemoryState::scarce;
+    publish(4);  // again
+    CHECK_FALSE(client.link().ending);
+    publish(5);
+    REQUIRE(client.link().ending);
+    CHECK(client.link().ending->reason == Reason::quota_exceeded);
+}
+
+TEST_CASE("QoS 2 identifiers that a client has left unreleased count as memory of its session") {
+    for (const int messages : {1, 1000}) {
+        BrokerSettings settings;
+        settings.persistent_session_bytes = 2000;
+        DurableCluster brokers(1, settings);
+        PlainClient client(brokers, "p");
+        client.connect(false);
+        for (int i = 1; i <= messages; ++i) client.send("34 r s'x' k" + std::to_string(i) + " 'm'");
+        brokers.settle();
+        client.lose_connection();
+        while (brokers->broker(0).tick(brokers->now += 1000)) continue;
+        client.connect(false);
+        brokers.settle();
+        CHECK((client.take() == accepted) == (messages == 1));
+    }
+}
+
 TEST_CASE("what waits for the store holds its clients up beyond a bound: a will counts, too") {
     BrokerSettings settings;
     settings.most_unstored_bytes = 1000;

@@ -26,8 +26,9 @@ struct BytesInMemory {
         for (const Device& device : user.devices) {
             const auto& session = static_cast<const Session&>(device);
             if (session.is_inbox()) continue;  // it is charged to the senders of its messages
-            if (const Outbox* outbox = session.state.exchanges().outbox())
-                sum += outbox->bytes_in_memory();
+            const Exchanges& exchanges = session.state.exchanges();
+            sum += exchanges.bytes_of_unreleased();
+            if (const Outbox* outbox = exchanges.outbox()) sum += outbox->bytes_in_memory();
             if (!session.link) sum += sizeof(Session) + session.client.size();
         }
         return sum;

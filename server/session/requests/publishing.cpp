@@ -305,13 +305,22 @@ bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_vi
 std::optional<Refusal> Publishing::breach(const Session& session, const Publish& publish) const {
     if (publish.qos > settings_.max_qos)
         return Refusal{Reason::qos_not_supported, "PUBLISH with a QoS above max-qos"};
-    if (session.terms.version != Version::v5_0) return std::nullopt;
+    const Exchanges& exchanges = session.state.exchanges();
+    const bool is_beyond = publish.qos == QoS::exactly_once &&
+                           !exchanges.unreleased(publish.packet_id) &&
+                           exchanges.unreleased_count() >= settings_.receive_maximum;
+    if (session.terms.version != Version::v5_0) {
+        // Its CONNACK has announced no limit.
+        if (is_beyond && (memory_.is_scarce() || memory_.is_store_full()))
+            return Refusal{Reason::quota_exceeded,
+                           "memory-budget or max-data-bytes is nearly used up, and more QoS 2 "
+                           "messages than receive-maximum are unreleased"};
+        return std::nullopt;
+    }
     if (publish.retain && !settings_.retain_available)
         return Refusal{Reason::retain_not_supported,
                        "PUBLISH with the retain flag, and retain-available is off"};
-    const Exchanges& exchanges = session.state.exchanges();
-    if (publish.qos == QoS::exactly_once && !exchanges.unreleased(publish.packet_id) &&
-        exchanges.unreleased_count() >= settings_.receive_maximum)
+    if (is_beyond)
         return Refusal{Reason::receive_maximum_exceeded,
                        "more QoS 2 messages than receive-maximum are unreleased"};
     return std::nullopt;

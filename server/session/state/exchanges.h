@@ -115,6 +115,10 @@ public:
     std::size_t unreleased_count() const {
         return flow_ && flow_->received ? flow_->received->unreleased.size() : 0;
     }
+    /// A 3.1.1 client may leave as many unreleased as there are identifiers.
+    std::size_t bytes_of_unreleased() const {
+        return 2 * sizeof(std::uint16_t) * unreleased_count();
+    }
     void received(Outbox::Totals& totals, std::uint16_t packet_id);
     /// Returns false if there is no such message, and none with this identifier was released
     /// recently. A client that has lost its connection before the PUBCOMP releases the message

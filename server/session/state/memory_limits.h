@@ -39,6 +39,7 @@ public:
 
     /// Does the stored data take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
+    bool is_scarce() const { return host_.memory() != MemoryState::plenty; }
     /// Is memory-budget used up, but for a reserve?
     bool used_up() const { return host_.memory() == MemoryState::used_up; }
 

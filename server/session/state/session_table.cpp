@@ -14,7 +14,8 @@ constexpr std::uint32_t most_of_one_user = 100;
 
 /// Approximate memory of the session of a disconnected client, without its queue.
 std::uint32_t size_of(const Session& session) {
-    const auto size = 500 + session.client.size() + session.user.name.size() + session.kept();
+    const auto size = 500 + session.client.size() + session.user.name.size() + session.kept() +
+                      session.state.exchanges().bytes_of_unreleased();
     return static_cast<std::uint32_t>(size);  // of texts of 65,535 bytes, and 16 MB kept
 }
 
