@@ -208,6 +208,7 @@ TEST_CASE("what an earlier program may have stored late waits, if it has written
     CHECK(theirs.waits(1, 6));
     CHECK(theirs.waits(1, 7));
     CHECK(theirs.waits(1, 9));
+    CHECK(store.state().waits(1, 7));  // at the next start, too
 }
 
 TEST_CASE("a damaged database is set aside, and what is readable goes on") {

@@ -87,7 +87,7 @@ std::string SqliteLedger::trouble() const {
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
     // A node that loads for longer than its lease must go on beating.
-    const OwnerId next_owner = load_all(database_, index_, store_.trusts_cursors, visitor, [this] {
+    const OwnerId next_owner = load_all(database_, index_, visitor, [this] {
         if (mirror_) mirror_->look();
     });
     enlarge_cache(database_, options_.cache_bytes);

@@ -157,4 +157,18 @@ std::vector<Stamp> decode_stamps(std::string_view bytes) {
     return stamps;
 }
 
+std::vector<Stamp> take_early(std::vector<Stamp>& stamps) {
+    const auto first = std::ranges::lower_bound(stamps, early_bit);
+    std::vector<Stamp> early(first, stamps.end());
+    stamps.erase(first, stamps.end());
+    for (Stamp& stamp : early) stamp &= ~early_bit;
+    return early;
+}
+
+std::string drop_early_stamps(std::string_view beyond) {
+    std::vector<Stamp> stamps = decode_stamps(beyond);
+    take_early(stamps);
+    return encode_stamps(stamps);
+}
+
 }  // namespace pulsegate

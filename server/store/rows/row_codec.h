@@ -33,4 +33,12 @@ std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<
 std::string encode_stamps(const std::vector<Stamp>& stamps);
 std::vector<Stamp> decode_stamps(std::string_view bytes);
 
+/// Early stamps in the column `beyond` of a cursor have this bit; see CursorRow.
+inline constexpr Stamp early_bit = Stamp{1} << 63;
+/// Removes early stamps and returns them, without the bit.
+std::vector<Stamp> take_early(std::vector<Stamp>& stamps);
+/// `beyond` without early stamps, for when a program that does not know them has written since. The
+/// owner gets some messages again.
+std::string drop_early_stamps(std::string_view beyond);
+
 }  // namespace pulsegate

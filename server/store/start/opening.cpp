@@ -11,9 +11,12 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "server/store/database/schema.h"
 #include "server/store/files/store_folder.h"
+#include "server/store/rows/body.h"
+#include "server/store/rows/row_codec.h"
 #include "server/store/start/recovery.h"
 #include "server/store/start/schema_copy.h"
 
@@ -176,6 +179,20 @@ void say_if_ahead(Stamp floor) {
             rfc3339(highest));
 }
 
+/// A program that does not know early stamps of cursors raises the floor, and not the copy of it
+/// that is kept for this. What it has stored late counts as waiting, and not as done.
+void drop_early_stamps_of_cursors(Database& database) {
+    std::vector<std::pair<std::int64_t, std::string>> changed;
+    Statement(database, "SELECT owner, beyond FROM cursor").each([&](const Row& row) {
+        std::string later = drop_early_stamps(row.view(1));
+        if (later != row.view(1)) changed.emplace_back(row.number(0), std::move(later));
+    });
+    database.run("BEGIN");
+    Statement update(database, "UPDATE cursor SET beyond = ? WHERE owner = ?");
+    for (const auto& [owner, later] : changed) update.run(blob(later), owner);
+    database.run("COMMIT");
+}
+
 /// Reads what the last process has left in `meta`, and says there that this one is running.
 void begin_meta(OpenStore& store) {
     Database& database = *store.database;
@@ -183,9 +200,9 @@ void begin_meta(OpenStore& store) {
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'floor'"));
     say_if_ahead(store.floor);
     store.new_floor = std::max(store.floor, stamp_at(wall_now())) + floor_ahead;
-    store.trusts_cursors =
-        store.floor ==
+    const auto cursor_floor =
         static_cast<Stamp>(number(database, "SELECT value FROM meta WHERE key = 'cursor_floor'"));
+    if (store.floor != cursor_floor) drop_early_stamps_of_cursors(database);
     store.version_floor = version_floor(database, store.floor);
     Statement(database,
               "INSERT OR REPLACE INTO meta VALUES"

@@ -18,11 +18,8 @@ namespace pulsegate {
 /// A database that is ready for use, and the content of its `meta` table.
 struct OpenStore {
     std::unique_ptr<Database> database;
-    Stamp floor = 0;      ///< no earlier stamp was larger
-    Stamp new_floor = 0;  ///< the floor that the next start will find
-    /// Has no program written since the last floor that does not know early stamps of cursors? It
-    /// raises the floor and not the copy of it that is kept for this.
-    bool trusts_cursors = false;
+    Stamp floor = 0;                  ///< no earlier stamp was larger
+    Stamp new_floor = 0;              ///< the floor that the next start will find
     std::uint64_t version_floor = 0;  ///< no earlier version of a user's presence was larger
     HashKey key{};                    ///< a random secret of this database
     StoreMark mark{};

@@ -9,8 +9,6 @@ namespace pulsegate {
 
 namespace {
 
-constexpr Stamp early_bit = Stamp{1} << 63;
-
 void insert_sorted(std::vector<Stamp>& stamps, Stamp stamp) {
     const auto place = std::lower_bound(stamps.begin(), stamps.end(), stamp);
     if (place == stamps.end() || *place != stamp) stamps.insert(place, stamp);
@@ -53,14 +51,11 @@ CursorRow encode_cursor(const Cursor& cursor) {
     return {exceptions.front() - 1, encode_stamps(stamps)};
 }
 
-Cursor decode_cursor(Stamp upto, std::string_view beyond, bool is_trusted) {
+Cursor decode_cursor(Stamp upto, std::string_view beyond) {
     Done later{.beyond = decode_stamps(beyond)};
-    const auto first = std::ranges::lower_bound(later.beyond, early_bit);
-    std::vector<Stamp> early(first, later.beyond.end());
-    later.beyond.erase(first, later.beyond.end());
-    for (Stamp& stamp : early) stamp &= ~early_bit;
+    std::vector<Stamp> early = take_early(later.beyond);
     const bool are_whole = early.size() >= 2 && early.front() == upto + 1;
-    if (!is_trusted || !are_whole) return {upto, std::move(later.beyond)};
+    if (!are_whole) return {upto, std::move(later.beyond)};
     Cursor cursor{.upto = early.back()};
     early.pop_back();
     cursor.exceptions = std::move(early);

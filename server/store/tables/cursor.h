@@ -35,8 +35,6 @@ struct CursorRow {
 };
 
 CursorRow encode_cursor(const Cursor& cursor);
-/// `is_trusted`: no program that does not know early stamps has written since. Otherwise they count
-/// no more, and the owner gets some messages again.
-Cursor decode_cursor(Stamp upto, std::string_view beyond, bool is_trusted = true);
+Cursor decode_cursor(Stamp upto, std::string_view beyond);
 
 }  // namespace pulsegate

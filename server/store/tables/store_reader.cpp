@@ -24,13 +24,9 @@ PutOwner read_owner(const Row& row) {
 /// One pass over all tables.
 class Loading {
 public:
-    Loading(Database& database, WaitingIndex& index, bool trusts_cursors, Ledger::Visitor& visitor,
+    Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
             const std::function<void()>& meanwhile)
-        : database_(database),
-          index_(index),
-          trusts_cursors_(trusts_cursors),
-          visitor_(visitor),
-          meanwhile_(meanwhile) {}
+        : database_(database), index_(index), visitor_(visitor), meanwhile_(meanwhile) {}
 
     OwnerId next_owner() const { return next_owner_; }
 
@@ -49,8 +45,7 @@ public:
             " FROM owner LEFT JOIN cursor ON owner = id ORDER BY id",
             [&](const Row& row) {
                 note(row.as<OwnerId>(0));
-                index_.add_owner(row.as<OwnerId>(0),
-                                 decode_cursor(row.bits(6), row.view(7), trusts_cursors_));
+                index_.add_owner(row.as<OwnerId>(0), decode_cursor(row.bits(6), row.view(7)));
                 visitor_.owner(read_owner(row));
             });
     }
@@ -233,7 +228,6 @@ private:
 
     Database& database_;
     WaitingIndex& index_;
-    const bool trusts_cursors_;
     Ledger::Visitor& visitor_;
     const std::function<void()>& meanwhile_;
     std::size_t rows_ = 0;
@@ -244,9 +238,9 @@ private:
 
 }  // namespace
 
-OwnerId load_all(Database& database, WaitingIndex& index, bool trusts_cursors,
-                 Ledger::Visitor& visitor, const std::function<void()>& meanwhile) {
-    Loading loading(database, index, trusts_cursors, visitor, meanwhile);
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                 const std::function<void()>& meanwhile) {
+    Loading loading(database, index, visitor, meanwhile);
     loading.counts();
     loading.owners();
     loading.subscriptions();

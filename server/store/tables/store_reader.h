@@ -14,10 +14,10 @@ namespace pulsegate {
 
 /// Shows all stored data except delayed messages to the visitor, and fills the index. Damaged rows
 /// are logged and left out. Returns the smallest owner number that no row mentions. The caller must
-/// check the database for errors. `trusts_cursors`: see OpenStore. `meanwhile` is called after each
+/// check the database for errors. `meanwhile` is called after each
 /// thousand rows.
-OwnerId load_all(Database& database, WaitingIndex& index, bool trusts_cursors,
-                 Ledger::Visitor& visitor, const std::function<void()>& meanwhile);
+OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                 const std::function<void()>& meanwhile);
 
 /// Answers single questions. It sees the writes of the open transaction.
 class StoreReader {
