@@ -40,6 +40,9 @@ void take_back_promises(Unit& unit) {
     for (Operation& operation : unit.operations) {
         if (auto* const event = std::get_if<PutEvent>(&operation)) event->is_promised = false;
         if (auto* const put = std::get_if<PutDelayed>(&operation)) put->is_promised = false;
+        // Or one of these takes back what the unit itself has stored.
+        if (auto* const cancel = std::get_if<CancelDelayed>(&operation))
+            cancel->is_promised = false;
     }
 }
 
