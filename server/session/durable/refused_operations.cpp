@@ -43,7 +43,9 @@ using ReplacedTable = ReplacedRow::Table;
 /// Nothing if it changes other rows, or depends on their contents.
 const auto row_that_is_replaced = Overloaded{
     [](const PutUser& put) {
-        return std::optional(ReplacedRow{ReplacedTable::user, 0, put.name});
+        const bool is_whole = put.limit != PutUser::limit_as_stored;
+        return is_whole ? std::optional(ReplacedRow{ReplacedTable::user, 0, put.name})
+                        : std::nullopt;
     },
     [](const DropUser& drop) {
         return std::optional(ReplacedRow{ReplacedTable::user, 0, drop.name});
