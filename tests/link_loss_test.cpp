@@ -174,6 +174,21 @@ TEST_CASE("a stream goes on if something arrives on each connection") {
     }
 }
 
+TEST_CASE("what the other node has received when it connects again is progress") {
+    const QuietLog quiet;
+    asio::io_context io;
+    ToldStream told(io, {.tick = tick});
+    const std::string frame = link_frame("stuck");
+    told.ear.stream->send(frame);
+    for (const std::size_t received : {std::size_t{0}, frame.size()}) {
+        told.peer.close();
+        pass_ticks(io, 10);
+        auto [next, peer] = connected_pair(io);
+        CHECK(told.ear.stream->resume(link_socket(std::move(next)), received));
+        told.peer = std::move(peer);
+    }
+}
+
 TEST_CASE("a position that can't be ends the stream") {
     asio::io_context io;
     ToldStream told(io);

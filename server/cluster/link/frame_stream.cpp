@@ -131,16 +131,16 @@ void FrameStream::begin(Handlers handlers) {
 
 bool FrameStream::resume(std::shared_ptr<LinkSocket> socket, std::uint64_t position) {
     if (has_ended_) return false;
-    if (is_in_vain()) {
-        finish("what it is sent does not arrive on any connection");
-        return false;
-    }
     drop_connection();
     if (!kept_.resume(position)) {
         finish(fmt::format("the other node has received {} bytes, which can't be", position));
         return false;
     }
     note_progress();
+    if (is_in_vain()) {
+        finish("what it is sent does not arrive on any connection");
+        return false;
+    }
     use(std::move(socket));
     {
         const std::lock_guard lock(mutex_);
