@@ -103,10 +103,6 @@ public:
     std::size_t waiting() const;    ///< for room in the server's Receive Maximum, or a connection
     /// Received at QoS 2 before this time, and still without a PUBREL.
     std::size_t unreleased(Time before) const;
-    std::size_t unsent_bytes() const {
-        return stream_.unsent();
-    }  ///< that the socket did not
-       ///< accept
     /// When the oldest unanswered ping was sent; zero: none.
     Time oldest_ping() const { return oldest_ping_; }
     bool gave_up_pings() const { return given_up_pings_ > 0; }  ///< on this connection

@@ -71,13 +71,7 @@ public:
     void opened() { open_.fetch_add(1, std::memory_order_relaxed); }
     void closed() { open_.fetch_sub(1, std::memory_order_relaxed); }
 
-    /// The same for a connection with its socket on another node. It takes no descriptor here.
-    void opened_elsewhere() { elsewhere_.fetch_add(1, std::memory_order_relaxed); }
-    void closed_elsewhere() { elsewhere_.fetch_sub(1, std::memory_order_relaxed); }
-
     std::size_t open() const { return open_.load(std::memory_order_relaxed); }
-    /// All connections, including those with their sockets on other nodes.
-    std::size_t served() const { return open() + elsewhere_.load(std::memory_order_relaxed); }
     std::size_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     std::size_t file_limit() const { return file_limit_; }
     /// The limit that sets the capacity, as text for the log.
@@ -108,7 +102,6 @@ private:
     LoginRate login_rate_;
     ConnectionBytes connection_bytes_;
     std::atomic<std::size_t> open_{0};
-    std::atomic<std::size_t> elsewhere_{0};
     std::atomic<std::size_t> memory_{0};
     std::atomic<bool> is_exceeded_{false};  ///< as last logged
     std::atomic<bool> gives_back_{false};

@@ -107,7 +107,6 @@ boost::intrusive_ptr<Connection> Transport::adopt(std::unique_ptr<Channel> chann
     auto extras = std::make_unique<ConnectionExtras>();
     extras->channel = std::move(channel);
     extras->proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(client);
-    context_.counts.admission.opened_elsewhere();
     ++context_.elsewhere;
     Handoff handoff({}, std::move(extras), origin, context_.counts);
     handoff.version = version;

@@ -247,12 +247,6 @@ public:
         return taken;
     }
 
-    /// Is any message with a `wanted` stamp queued?
-    template <class Wanted>
-    bool has_queued(Wanted wanted) const {
-        return std::ranges::any_of(queue_, wanted, &QueuedMessage::stamp);
-    }
-
     /// Calls `visit(packet_id)` for each message that awaits PUBCOMP, the oldest first.
     template <class Visit>
     void for_each_released(Visit visit) const {

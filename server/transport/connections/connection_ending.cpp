@@ -139,7 +139,6 @@ void Connection::close() {
     Wheel::cancel(*this);
     if (extras_) count_record(0);
     if (channel()) {
-        context_.counts.admission.closed_elsewhere();
         --context_.elsewhere;
         channel()->end(ending_.cause);
     }
