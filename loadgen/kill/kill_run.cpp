@@ -107,7 +107,7 @@ void KillRun::start_broker(Duration patience) {
     have_standby();
     serving_ = true;
     scene_.http = options_.http_at(place_);
-    const Time now = load::Clock::now();
+    const Time now = served_ = load::Clock::now();
     scene_.presence.broker_serves(started, now);
     cast_.broker_serves({last_step_, started}, now);
 }
@@ -252,13 +252,14 @@ bool KillRun::stop_comes_next() const {
     return (results_.stops.size() + 1) * options_.kills <= results_.kills.size() * options_.stops;
 }
 
-/// One end in each of equal parts of the time, or when the broker serves again, if that is later.
+/// One end in each of equal parts of the time. A part begins later if the broker serves later.
 void KillRun::end_at_random_moments() {
     const auto length = load::from_seconds(options_.seconds);
     const auto all = options_.kills + options_.stops;
     while (ends() < all) {
         const auto part = length / all;
-        end_at(began_ + part * ends() + scene_.dice.between(Duration(), part));
+        const Time begin = std::max(began_ + part * ends(), served_);
+        end_at(begin + scene_.dice.between(Duration(), part));
     }
     work_until(began_ + length);
 }

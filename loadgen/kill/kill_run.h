@@ -81,6 +81,7 @@ private:
     RetainedReader retained_;
     FeedReader feed_;
     Time began_{};
+    Time served_{};  ///< the present broker, from then on
     Time next_tick_{};
     Time next_line_{};
     Time next_judgement_{};

@@ -48,15 +48,16 @@ void WillClient::on_end() {
 }
 
 void WillClient::work(Time now) {
-    if (online() && !loss_ && now >= end_at_) {
-        const bool goodbye = scene().dice.below(3) == 0;
+    if (online() && !loss_ && (finishing_ || now >= end_at_)) {
+        const bool goodbye = !finishing_ && scene().dice.below(3) == 0;
         lose(now, goodbye);
         end_connection(goodbye                      ? Ending::disconnect
                        : scene().dice.below(2) == 0 ? Ending::close
                                                     : Ending::reset);
+        if (finishing_) begun_ = false;
     }
-    if (offline() && loss_ && loss_->is_over(now)) settle(now);
-    want_connection(online() || (begun_ && (!loss_ || now >= return_at_)));
+    if (offline() && loss_ && loss_->is_over(now - scene().book.own_delay(now))) settle(now);
+    want_connection(online() || (begun_ && (!loss_ || finishing_ || now >= return_at_)));
 }
 
 void WillClient::lose(Time now, bool goodbye) {

@@ -15,9 +15,9 @@ public:
     WillClient(Scene& scene, std::uint16_t number, Version version);
 
     void begin() { begun_ = true; }
-    /// A connected client still ends its connection.
-    void finish() { begun_ = false; }
-    bool idle() const { return offline() && !loss_; }
+    /// It ends with a will that must come: also a short run on a slow machine judges some.
+    void finish() { finishing_ = true; }
+    bool idle() const { return !begun_ && offline() && !loss_; }
 
     void broker_ended(BrokerEnd how, Time now);
     void edge_killed(std::uint16_t place, Time now);
@@ -35,6 +35,7 @@ private:
 
     const std::uint16_t number_;
     bool begun_ = false;
+    bool finishing_ = false;
     WillLoss::Connection connection_;  ///< the latest that was tried
     Time end_at_{};
     std::optional<WillLoss> loss_;  ///< of the connection before, until its promise is known
