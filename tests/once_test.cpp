@@ -44,6 +44,19 @@ TEST_CASE("a request that was not done may be tried again") {
     CHECK(requests.bytes() == 0);
 }
 
+TEST_CASE("before an upgrade no new request begins, and those under way may end") {
+    RepeatedRequests requests;
+    CHECK(requests.begin("slow", one_body, 0) == Verdict::is_new);
+    requests.admit_new(false);
+    CHECK(requests.begin("new", one_body, 1) == Verdict::under_way);
+    CHECK_FALSE(requests.are_answered());
+    requests.finish("slow", "done");
+    CHECK(requests.are_answered());
+    CHECK(requests.begin("slow", one_body, 2) == Verdict::is_repeated);
+    requests.admit_new(true);
+    CHECK(requests.begin("new", one_body, 3) == Verdict::is_new);
+}
+
 TEST_CASE("a key is forgotten after ten minutes, but not while its request is under way") {
     RepeatedRequests requests;
     answer_at(requests, "old", 0);

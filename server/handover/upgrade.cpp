@@ -87,6 +87,7 @@ public:
         const auto why = objection(hello, own_hello(gateway_.promises));
         if (!why.empty()) throw HandoverError(why);
         if (gateway_.store.refuses()) throw HandoverError(gateway_.store.why_refused());
+        gateway_.admin.end_repeated();  // the pause has not begun
         const auto deadline = Clock::now() + std::chrono::milliseconds(order_.longest_pause);
         const Pause pause(outcome);
         Standstill standstill(gateway_, deadline);

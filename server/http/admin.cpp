@@ -3,6 +3,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -55,6 +59,19 @@ struct Admin::Impl {
         const ApiRequest request{
             .method = boost::beast::http::verb::get, .path = path, .is_let_in = true};
         co_return co_await api.answer(request);
+    }
+
+    /// The next process of an upgrade knows the answers, but not the requests without an answer: it
+    /// would carry them out again. The clients of the gateway do not wait meanwhile.
+    boost::asio::awaitable<void> end_repeated() {
+        constexpr std::chrono::milliseconds patience(250), pause(2);
+        repeated.admit_new(false);
+        boost::asio::steady_timer timer(server.io());
+        const auto deadline = std::chrono::steady_clock::now() + patience;
+        while (!repeated.are_answered() && std::chrono::steady_clock::now() < deadline) {
+            timer.expires_after(pause);
+            co_await timer.async_wait(boost::asio::use_awaitable);
+        }
     }
 
     const AdminHost host;
@@ -123,8 +140,15 @@ void Admin::ask(std::string path, std::function<void(ApiReply)> done) {
         });
 }
 
+void Admin::end_repeated() {
+    boost::asio::co_spawn(impl_->server.io(), impl_->end_repeated(), boost::asio::use_future).get();
+}
 void Admin::hold() { impl_->server.hold(); }
-void Admin::release() { impl_->server.release(); }
+
+void Admin::release() {
+    boost::asio::post(impl_->server.io(), [this] { impl_->repeated.admit_new(true); });
+    impl_->server.release();
+}
 
 std::vector<AnswerRecord> Admin::answers() const {
     return impl_->repeated.describe(monotonic_now());

@@ -69,6 +69,9 @@ public:
     /// thread, unless the API stops first. Any thread.
     void ask(std::string path, std::function<void(ApiReply)> done);
 
+    /// Gives requests with an `Idempotency-Key` some time to end, and begins no new ones until
+    /// `release`.
+    void end_repeated();
     /// Stops its thread, before it returns, until `release`.
     void hold();
     void release();

@@ -1,12 +1,14 @@
 """An upgrade: another process takes over, and the clients keep their connections."""
 
 import contextlib
+import http.client
 import os
 import socket
 import ssl
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -208,6 +210,37 @@ class UpgradeTest(unittest.TestCase):
             self.assertEqual(gateway.ask(*request[:2], {"topic": "room/a"}, fields={"Idempotency-Key": "k"})[0], 422)
             gateway.connect("alice").publish("room/a", b"the next one", qos=1)
             self.assertEqual(reader.receive_publish(), ("room/a", b"the next one"))
+
+    def test_a_request_that_is_under_way_is_carried_out_once(self):
+        with gateway_for() as gateway, contextlib.ExitStack() as ends:
+            reader = gateway.connect("reader", clean=False)
+            reader.subscribe("room/a", qos=1)
+            reader.disconnect()
+            done, over, end = [], threading.Event(), time.monotonic() + PATIENCE
+
+            def publish(sender):
+                number = 0
+                while number < 2000 and not over.is_set():  # no more than a queue takes
+                    status = 0
+                    while status != 200:
+                        if time.monotonic() > end:
+                            return
+                        with contextlib.suppress(OSError, http.client.HTTPException):
+                            status = gateway.ask("POST", "/api/v1/publish", {"topic": "room/a"},
+                                                 {"Idempotency-Key": f"{sender}-{number}"})[0]
+                    number += 1
+                done.append(number)
+
+            senders = [threading.Thread(target=publish, args=(sender,)) for sender in range(4)]
+            ends.callback(lambda: [sender.join() for sender in senders])
+            ends.callback(over.set)
+            for sender in senders:
+                sender.start()
+            for _ in range(3):
+                gateway.upgrade()
+            ends.close()
+            self.assertEqual(len(done), len(senders))
+            self.assertEqual(gateway.metric("pulsegate_messages_queued"), sum(done))
 
     def test_a_rehearsal_changes_nothing(self):
         with gateway_for(events=True) as gateway:

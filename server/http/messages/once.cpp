@@ -60,6 +60,7 @@ RepeatedRequests::Verdict RepeatedRequests::begin(const std::string& key, const 
         if (first.body != body) return Verdict::other_body;
         return first.is_answered ? Verdict::is_repeated : Verdict::under_way;
     }
+    if (!admits_new_) return Verdict::under_way;
     entries_.push_back({.key = key, .body = body, .began = now});
     by_key_.emplace(key, std::prev(entries_.end()));
     bytes_ += entries_.back().bytes();

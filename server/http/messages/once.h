@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
@@ -43,6 +44,10 @@ public:
     /// Without an answer, the request was not carried out and may be tried again.
     void finish(const std::string& key, std::optional<std::string> answer);
 
+    /// With false, each new key is `under_way` from now on.
+    void admit_new(bool admits) { admits_new_ = admits; }
+    bool are_answered() const { return std::ranges::all_of(entries_, &Entry::is_answered); }
+
     /// The answers, for the next process in an upgrade.
     std::vector<AnswerRecord> describe(Millis now) const;
     void adopt(const std::vector<AnswerRecord>& answers, Millis now);
@@ -68,6 +73,7 @@ private:
     Entries entries_;  ///< in the order in which they began
     std::map<std::string, Entries::iterator, std::less<>> by_key_;
     std::size_t bytes_ = 0;
+    bool admits_new_ = true;
 };
 
 /// Answers a request that may have an `Idempotency-Key`: with what `act` answers, or with what it
