@@ -445,9 +445,12 @@ void HttpServer::hold() {
 void HttpServer::release() { released_.set_value(); }
 
 void HttpServer::stop() {
+    // One that has never run may be of a new process that can't take over; the path still leads to
+    // the old process.
+    const bool has_run = thread_.joinable();
     impl_->io.stop();
-    if (thread_.joinable()) thread_.join();
-    if (const auto path = std::exchange(impl_->local_path, {}); !path.empty())
+    if (has_run) thread_.join();
+    if (const auto path = std::exchange(impl_->local_path, {}); has_run && !path.empty())
         ::unlink(path.c_str());
 }
 
