@@ -76,6 +76,7 @@ public:
 
     /// `task` is called on the shard's thread; see `Rounds::guard_by`.
     void guard_by(Rounds::Task task) { rounds_.guard_by(std::move(task)); }
+    void guard() const { rounds_.guard(); }
 
     /// Serves until `stop`.
     void run();

@@ -106,7 +106,9 @@ void ShardPeers::call_store_overdue(Millis when) { shards_[index_]->call_store_o
 
 void ShardPeers::record(PresenceChange change) {
     thread_.assert_here();
-    if (events_) events_->write(to_json(change));
+    if (!events_) return;
+    shards_[index_]->guard();
+    events_->write(to_json(change));
 }
 
 MemoryState ShardPeers::memory() const {
