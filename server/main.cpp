@@ -271,6 +271,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     std::atomic<const Server*> serving{nullptr};
     std::unique_ptr<Membership> cluster;
     if (settings.in_force().config().cluster.redis) {
+        service::refuse_passed_sockets();
         cluster = join(settings.in_force().config(), serving, watch);
         if (!cluster || !await_ownership(*cluster, settings, watch)) return 0;
         begin_calendar();

@@ -63,6 +63,13 @@ KeptAlive::~KeptAlive() {
     if (thread_.joinable()) thread_.join();
 }
 
+void refuse_passed_sockets() {
+    if (::sd_listen_fds(0) <= 0) return;
+    throw ConfigError(
+        "cluster: systemd holds the ports, and clients would wait at a node that stands by; run "
+        "'systemctl disable --now pulsegate.socket'");
+}
+
 }  // namespace service
 
 namespace {

@@ -50,6 +50,10 @@ private:
     std::thread thread_;
 };
 
+/// Throws ConfigError if systemd passes listening sockets to this process, for a node of a cluster:
+/// connections would wait in the sockets of a node that stands by.
+void refuse_passed_sockets();
+
 }  // namespace service
 
 /// A socket that another process has listened on.

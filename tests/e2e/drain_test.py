@@ -263,7 +263,7 @@ class ServiceTest(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def start(self, *arguments, environment=None, listening=None):
+    def start(self, *arguments, environment=None, listening=None, store=("--data", "none")):
         """A gateway with these variables; `listening` becomes its descriptor 3, as systemd passes it."""
         def take_socket():
             if listening:
@@ -271,7 +271,7 @@ class ServiceTest(unittest.TestCase):
                 os.set_inheritable(3, True)  # if it was 3 before
         line = 'export LISTEN_PID=$$; exec "$@"' if listening else 'exec "$@"'
         process = subprocess.Popen(
-            ["sh", "-c", line, "sh", str(binary()), "--data", "none", *arguments], stderr=subprocess.PIPE,
+            ["sh", "-c", line, "sh", str(binary()), *store, *arguments], stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL, preexec_fn=take_socket, close_fds=not listening,
             env={**os.environ, **(environment or {}), **({"LISTEN_FDS": "1"} if listening else {})})
         self.addCleanup(self.end, process)
@@ -330,6 +330,13 @@ class ServiceTest(unittest.TestCase):
             self.assertEqual(process.wait(60), 1)
             said = process.stderr.read().decode()
             self.assertIn(f"add --listen mqtt://127.0.0.1:{listening.getsockname()[1]}", said)
+
+    def test_a_node_of_a_cluster_takes_no_sockets(self):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            url = f"mqtt://127.0.0.1:{listening.getsockname()[1]}"
+            process = self.start("--listen", url, listening=listening, store=("--cluster", "redis://127.0.0.1:1"))
+            self.assertEqual(process.wait(60), 1)
+            self.assertIn(b"cluster: systemd holds the ports", process.stderr.read())
 
 
 if __name__ == "__main__":
