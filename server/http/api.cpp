@@ -72,9 +72,10 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     routed.route = route.path;
     const std::string token(guard_.name_shown(request));  // the tokens may change meanwhile
     routed.token = token;
-    ApiReply reply = co_await call(*route.method(request.method), context_, routed);
+    const Route::Method& method = *route.method(request.method);
+    ApiReply reply = co_await call(method, context_, routed);
     if (is_audited(routed, route)) audit(routed, reply.status);
-    co_return reply;
+    co_return guard_.guarded(std::move(reply), request, method.role_needed());
 }
 
 void Api::count(const ApiRequest& request, boost::beast::http::status status) const {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <boost/beast/core/string.hpp>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/base/text/web_origin.h"
 
@@ -63,6 +65,17 @@ std::optional<ApiReply> ApiGuard::refusal(const ApiRequest& request, AdminRole n
     if (!token) return token_refused();
     if (token->role < needed) return role_refused(*token, needed);
     return std::nullopt;
+}
+
+ApiReply ApiGuard::guarded(ApiReply reply, const ApiRequest& request, AdminRole needed) const {
+    if (!reply.stream) return reply;
+    reply.stream = [this, request, needed,
+                    next = std::move(reply.stream)]() -> boost::asio::awaitable<std::string> {
+        std::string piece = co_await next();
+        if (refusal(request, needed)) piece.clear();
+        co_return piece;
+    };
+    return reply;
 }
 
 }  // namespace pulsegate

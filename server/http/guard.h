@@ -25,6 +25,10 @@ public:
     /// Nothing if a request that needs this role may be answered.
     std::optional<ApiReply> refusal(const ApiRequest& request, AdminRole needed) const;
 
+    /// The same reply. If it is a stream, it ends when the request would be refused. The guard and
+    /// the texts of the request must outlive it.
+    ApiReply guarded(ApiReply reply, const ApiRequest& request, AdminRole needed) const;
+
 private:
     const AdminToken* token_of(const ApiRequest& request) const;
 

@@ -138,7 +138,8 @@ struct StandbyAdmin::Impl {
             ApiReply reply = co_await forwarding.answer(request, std::move(token));
             const bool is_known = reply.status == boost::beast::http::status::ok;
             const bool is_unknown = reply.status == boost::beast::http::status::not_found;
-            if ((!is_known && !is_unknown) || !lifts_ban_of_edge(request)) co_return reply;
+            if ((!is_known && !is_unknown) || !lifts_ban_of_edge(request))
+                co_return guard.guarded(std::move(reply), request, role_needed(request));
             if (is_unknown) reply = api_reply({{"lifted", 1}});
             audit(with_token(request), reply.status);
             co_return reply;

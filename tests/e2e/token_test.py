@@ -110,6 +110,19 @@ class TokenTest(unittest.TestCase):
         for old in (PLAIN, *self.tokens.values()):
             self.assertEqual(self.ask(gateway, "GET", "/api/v1/users", old)[0], 401)
 
+    def test_a_stream_ends_with_its_token(self):
+        gateway = self.start()
+        stream = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
+        self.addCleanup(stream.close)
+        stream.request("GET", "/api/v1/trace?user=ann", headers={"Authorization": f"Bearer {self.tokens['operate']}"})
+        answer = stream.getresponse()
+        self.assertEqual(answer.status, 200)
+        self.write([])
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait_for_log("admin tokens reloaded")
+        gateway.connect("ann").disconnect()  # which the stream would tell
+        self.assertNotIn(b"event: trace", answer.read())
+
     def test_a_mistake_in_the_file_keeps_the_tokens_and_is_named_with_its_line(self):
         gateway = self.start()
         digest = "0" * 64
