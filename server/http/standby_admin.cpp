@@ -203,9 +203,10 @@ struct StandbyAdmin::Impl {
     boost::asio::awaitable<ApiReply> metrics(const ClusterView& view, const StandbyState& now) {
         ApiReply reply = metrics_of_node(view, now);
         if (!now.api) co_return reply;
-        ApiReply of_loops = co_await ask(*now.api, "/metrics");
-        if (of_loops.status == boost::beast::http::status::ok) of_loops.body += reply.body;
-        co_return of_loops;
+        const ApiReply of_loops = co_await ask(*now.api, "/metrics");
+        // The node's own are there, too, if an event loop does not answer.
+        if (of_loops.status == boost::beast::http::status::ok) reply.body.insert(0, of_loops.body);
+        co_return reply;
     }
 
     /// What the API of this edge's event loops answers.
