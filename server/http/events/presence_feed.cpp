@@ -75,13 +75,14 @@ public:
         if (has_ended_) co_return "";
         if (!std::exchange(has_begun_, true)) co_return position();
         const EventNumber before = after_;
-        const EventPage page = co_await feed_.read(after_, changes_streamed,
-                                                   std::chrono::steady_clock::now() + stream_pulse);
+        const auto page = co_await feed_.read(after_, changes_streamed,
+                                              std::chrono::steady_clock::now() + stream_pulse);
         if (!feed_.has_all_after(before)) co_return end();
-        after_ = page.upto;
-        if (page.events.empty()) co_return position();
+        if (!page) co_return "";  // the reader connects again, from its last event on
+        after_ = page->upto;
+        if (page->events.empty()) co_return position();
         std::string text;
-        for (const StoredEvent& event : page.events)
+        for (const StoredEvent& event : page->events)
             text += fmt::format("id: {}\nevent: presence\ndata: {}\n\n", feed_.cursor(event.number),
                                 feed_.json(event));
         co_return text;
@@ -144,16 +145,15 @@ bool PresenceFeed::has_all_after(Cursor cursor) const {
     return cursor.log == state.log && cursor.number <= state.last && has_all_after(cursor.number);
 }
 
-awaitable<EventPage> PresenceFeed::read(EventNumber after, std::size_t most,
-                                        EventNews::Time deadline) {
+awaitable<std::optional<EventPage>> PresenceFeed::read(EventNumber after, std::size_t most,
+                                                       EventNews::Time deadline) {
     EventPage page{.events = {}, .upto = after};
     for (;;) {
         if (log().last > page.upto) {
-            after = page.upto;
-            page = co_await read_once(after, most);
-            const bool disk_in_trouble = page.upto <= after;
-            page.upto = std::max(page.upto, after);
-            if (!page.events.empty() || disk_in_trouble) co_return page;
+            auto found = co_await read_once(page.upto, most);
+            if (!found || found->upto <= page.upto) co_return std::nullopt;
+            page = *std::move(found);
+            if (!page.events.empty()) co_return page;
         } else if (std::chrono::steady_clock::now() >= deadline) {
             co_return page;
         } else {
@@ -162,13 +162,16 @@ awaitable<EventPage> PresenceFeed::read(EventNumber after, std::size_t most,
     }
 }
 
-awaitable<EventPage> PresenceFeed::read_once(EventNumber after, std::size_t most) {
+awaitable<std::optional<EventPage>> PresenceFeed::read_once(EventNumber after, std::size_t most) {
+    using Found = std::optional<EventPage>;
     const auto ask = [this, after, most](auto answer) {
         store_.ledger().read_events(
             after, kinds_of(EventKind::presence), most,
-            [answer](Outcome, EventPage page) mutable { answer(std::move(page)); });
+            [answer](Outcome outcome, EventPage page) mutable {
+                answer(outcome == Outcome::committed ? Found(std::move(page)) : Found());
+            });
     };
-    co_return co_await await_result<EventPage>(io_, ask, store_deadline());
+    co_return co_await await_result<Found>(io_, ask, store_deadline());
 }
 
 awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiRequest& request) {
@@ -192,9 +195,10 @@ awaitable<ApiReply> show_presence_changes(const ApiContext& api, const ApiReques
     std::optional<ReaderPlaces::Place> place;
     if (wait > 0) place.emplace(feed.places());
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait);
-    const EventPage page = co_await feed.read(after, most, deadline);
+    const auto page = co_await feed.read(after, most, deadline);
     if (!feed.has_all_after(after)) co_return gone_reply(feed);
-    co_return page_reply(feed, page);
+    if (!page) co_return store_refusal(api, "changes can't be read");
+    co_return page_reply(feed, *page);
 }
 
 }  // namespace pulsegate

@@ -40,10 +40,10 @@ public:
     bool has_all_after(EventNumber number) const { return log().first <= number + 1; }
     EventNumber last() const { return log().last; }
 
-    /// The next changes, at most `most`; none if none come before the deadline. Call
-    /// `has_all_after` again afterwards.
-    boost::asio::awaitable<EventPage> read(EventNumber after, std::size_t most,
-                                           EventNews::Time deadline);
+    /// The next changes, at most `most`; none if none come before the deadline. Nothing if the
+    /// store can't be read. Call `has_all_after` again afterwards.
+    boost::asio::awaitable<std::optional<EventPage>> read(EventNumber after, std::size_t most,
+                                                          EventNews::Time deadline);
 
     /// The places of waiting readers.
     ReaderPlaces& places() { return places_; }
@@ -52,7 +52,7 @@ private:
     static constexpr std::size_t most_readers = 48;
 
     EventLogState log() const { return store_.ledger().events(); }
-    boost::asio::awaitable<EventPage> read_once(EventNumber after, std::size_t most);
+    boost::asio::awaitable<std::optional<EventPage>> read_once(EventNumber after, std::size_t most);
 
     boost::asio::io_context& io_;
     DataStore& store_;

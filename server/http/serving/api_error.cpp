@@ -101,7 +101,7 @@ constexpr ApiErrorRow table[] = {
     {ApiError::backup_failed, "backup_failed", status::internal_server_error,
      "The backup could not be written."},
     {ApiError::not_stored, "not_stored", status::service_unavailable,
-     "The disk or Redis is in trouble: the change is not stored."},
+     "The disk or Redis is in trouble: the change is not stored, or the data cannot be read."},
     {ApiError::shard_stalled, "shard_stalled", status::service_unavailable,
      "An event loop does not answer."},
     {ApiError::too_many_connections, "too_many_connections", status::service_unavailable,

@@ -48,24 +48,27 @@ InboxPosition position_in(std::string_view text) {
     throw BadRequest(ApiError::bad_parameter, "'after' is not the 'next' of an earlier answer");
 }
 
+using Bodies = std::map<Stamp, MessageRef>;
+
 /// Reads the bodies of messages that only the store has. Missing messages have left the inbox
-/// meanwhile.
-awaitable<std::map<Stamp, MessageRef>> read_bodies(const ApiContext& api,
-                                                   const std::vector<InboxEntry>& page) {
+/// meanwhile. Nothing if the store can't be read.
+awaitable<std::optional<Bodies>> read_bodies(const ApiContext& api,
+                                             const std::vector<InboxEntry>& page) {
     std::vector<Stamp> stamps;
     for (const InboxEntry& entry : page)
         if (!entry.message) stamps.push_back(entry.stamp);
-    std::map<Stamp, MessageRef> bodies;
+    Bodies bodies;
     if (stamps.empty()) co_return bodies;
+    using Found = std::optional<std::vector<StoredMessage>>;
     auto ask = [&api, &stamps](auto answer) {
-        auto read = [answer](Outcome, std::vector<StoredMessage> found) {
-            answer(std::move(found));
+        auto read = [answer](Outcome outcome, std::vector<StoredMessage> found) {
+            answer(outcome == Outcome::committed ? Found(std::move(found)) : Found());
         };
         api.store.ledger().read_messages(std::move(stamps), std::move(read));
     };
-    const auto found =
-        co_await await_result<std::vector<StoredMessage>>(api.io, ask, store_deadline());
-    for (const StoredMessage& each : found) bodies.emplace(each.stamp, each.message);
+    const auto found = co_await await_result<Found>(api.io, ask, store_deadline());
+    if (!found) co_return std::nullopt;
+    for (const StoredMessage& each : *found) bodies.emplace(each.stamp, each.message);
     co_return bodies;
 }
 
@@ -83,8 +86,8 @@ json::object message_json(const BrokerSettings& settings, const InboxEntry& entr
     return one;
 }
 
-awaitable<json::array> messages_json(const ApiContext& api, const std::vector<InboxEntry>& page) {
-    const auto bodies = co_await read_bodies(api, page);
+json::array messages_json(const ApiContext& api, const std::vector<InboxEntry>& page,
+                          const Bodies& bodies) {
     json::array messages;
     for (const InboxEntry& entry : page) {
         const auto found = bodies.find(entry.stamp);
@@ -93,7 +96,7 @@ awaitable<json::array> messages_json(const ApiContext& api, const std::vector<In
                                                         : nullptr;
         if (body) messages.push_back(message_json(api.settings, entry, *body, monotonic_now()));
     }
-    co_return messages;
+    return messages;
 }
 
 json::object sums_json(const std::string& user, const InboxView& view) {
@@ -124,8 +127,9 @@ awaitable<ApiReply> show_inbox(const ApiContext& api, const ApiRequest& request)
     if (!view) co_return shard_unavailable();
     json::object body = sums_json(*user, *view);
     if (lists) {
-        auto messages = co_await messages_json(api, view->page);
-        body["messages"] = std::move(messages);
+        const auto bodies = co_await read_bodies(api, view->page);
+        if (!bodies) co_return store_refusal(api, "messages can't be read");
+        body["messages"] = messages_json(api, view->page, *bodies);
     }
     if (lists && view->next) body["next"] = position_text(*view->next);
     co_return api_reply(body);
