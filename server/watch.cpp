@@ -135,8 +135,10 @@ std::vector<Watch::OnReload> Watch::take_reloads() {
 
 void Watch::obey_hangup(const Reload& reload) {
     spdlog::info("SIGHUP: reloading");
+    // Those that come meanwhile may concern files that were read already; their signal waits.
+    const auto asked = take_reloads();
     const ReloadOutcome outcome = reload();
-    for (const OnReload& told : take_reloads()) told(outcome);
+    for (const OnReload& told : asked) told(outcome);
 }
 
 void Watch::obey_hangup(Server& server, ConfigReload& settings) {
