@@ -128,7 +128,7 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
 /// signal arrives.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
     Standby standby(cluster, settings.in_force().config(),
-                    {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
+                    {.drain = [&watch](auto& terms) { return watch.ask_drain(terms); },
                      .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); }},
                     [&cluster](const Config& config) -> std::unique_ptr<StandbyService> {
                         if (!config.cluster.edge) return nullptr;
@@ -283,7 +283,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     Server server(
         config,
         {.store_failed = [&watch] { watch.end(); },
-         .api = {.drain = [&watch](auto& terms) { watch.ask_drain(terms); },
+         .api = {.drain = [&watch](auto& terms) { return watch.ask_drain(terms); },
                  .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); },
                  .upgrade =
                      [&, objection = objection_to_upgrade(config)](const UpgradeOrder& order) {

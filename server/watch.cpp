@@ -64,10 +64,12 @@ bool Watch::is_to_end(const Reload& reload) {
     return signal == SIGTERM || signal == SIGINT;
 }
 
-void Watch::ask_drain(const DrainTerms& terms) {
+bool Watch::ask_drain(const DrainTerms& terms) {
     const std::lock_guard lock(mutex_);
+    if (asked_) return false;  // a second signal would end the drain
     asked_ = terms;
     ::kill(::getpid(), SIGTERM);
+    return true;
 }
 
 void Watch::ask_reload(OnReload told) {

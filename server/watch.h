@@ -37,8 +37,9 @@ public:
 
     bool has_store_failed() const { return store_failed_; }
 
-    /// Makes `wait` return, and the process drain on these terms. Any thread.
-    void ask_drain(const DrainTerms& terms);
+    /// Makes `wait` return, and the process drain on these terms. False if it was asked before. Any
+    /// thread.
+    bool ask_drain(const DrainTerms& terms);
     using OnReload = std::function<void(const ReloadOutcome&)>;
     /// Makes the main thread reload and then call `told`. Any thread.
     void ask_reload(OnReload told);

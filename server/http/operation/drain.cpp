@@ -64,13 +64,15 @@ ApiReply begin_drain_by(const DrainState& drain, const AdminHost& host, const Ap
     if (!terms)
         return api_refusal(ApiError::bad_member,
                            "send no body, or {\"over\":30,\"notice\":5}: seconds, up to 86400");
-    if (!host.drain || drain.phase() != Phase::none)
+    const auto under_way = [] {
         return api_refusal(ApiError::drain_under_way, "a drain is already under way");
+    };
+    if (!host.drain || drain.phase() != Phase::none) return under_way();
     // The other process would not know of it.
     if (host.upgrades && host.upgrades->is_under_way())
         return api_refusal(ApiError::upgrade_under_way,
                            "an upgrade is under way: repeat the request when it has ended");
-    host.drain(*terms);
+    if (!host.drain(*terms)) return under_way();
     auto reply = api_reply({{"notice", static_cast<double>(terms->notice) / 1000},
                             {"over", static_cast<double>(terms->over) / 1000}});
     reply.status = boost::beast::http::status::accepted;

@@ -22,8 +22,8 @@ using AskReload = std::function<void(std::function<void(const ReloadOutcome&)>)>
 
 /// The API's links to the process, for use on the API's thread.
 struct AdminHost {
-    /// Asks all clients to leave, and stops the gateway.
-    std::function<void(const DrainTerms&)> drain{};
+    /// Asks all clients to leave, and stops the gateway. Returns false if it was asked before.
+    std::function<bool(const DrainTerms&)> drain{};
     AskReload reload{};
     /// Makes another program take over. Returns the reason for a refusal; "" if the upgrade begins.
     std::function<std::string(const UpgradeOrder&)> upgrade{};
