@@ -81,11 +81,20 @@ struct KeyServer::Impl {
             last_fetch = monotonic_now();
             conclude(trouble);
             while (const auto ticket = queue.take_first()) take (*ticket)(Waited::is_over);
-            const Millis time = trouble.empty() ? settings.refresh : pause();
-            timer.expires_after(std::chrono::milliseconds(time));
-            error_code cancelled;
-            co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+            const Millis next = *last_fetch + (trouble.empty() ? settings.refresh : pause());
+            while (
+                co_await is_quiet_until(kept.empty() ? next : std::min(next, kept.front().ends)) &&
+                queue.size() == 0 && monotonic_now() < next)
+                share_keys();
         }
+    }
+
+    /// False if a fetch is wanted before.
+    asio::awaitable<bool> is_quiet_until(Millis when) {
+        timer.expires_after(std::chrono::milliseconds(when - monotonic_now()));
+        error_code cancelled;
+        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        co_return !cancelled;
     }
 
     /// Returns the fault, or "".
@@ -131,20 +140,28 @@ struct KeyServer::Impl {
     }
 
     void conclude(const std::string& trouble) {
+        const bool has_keys = share_keys();
+        if (!trouble.empty())
+            spdlog::warn("jwt-jwks-url: {}: {}; {}", settings.url->authority(), trouble,
+                         has_keys ? "the last good set of keys stays"
+                                  : "logins with tokens are refused until keys come");
+        const std::lock_guard lock(mutex);
+        ++(trouble.empty() ? counters.fetched : counters.failed);
+        if (trouble.empty()) counters.last = monotonic_now();
+        is_in_trouble = !trouble.empty();
+    }
+
+    /// Gives logins the keys that are valid now. False if there are none.
+    bool share_keys() {
         const Millis now = monotonic_now();
         std::erase_if(kept, [&](const KeptKey& each) { return each.ends <= now; });
         auto all = std::make_shared<JwkSet>(fetched);
         for (const KeptKey& each : kept) all->keys.push_back(each.key);
-        if (!trouble.empty())
-            spdlog::warn("jwt-jwks-url: {}: {}; {}", settings.url->authority(), trouble,
-                         all->keys.empty() ? "logins with tokens are refused until keys come"
-                                           : "the last good set of keys stays");
+        const bool has_keys = !all->keys.empty();
         const std::lock_guard lock(mutex);
-        ++(trouble.empty() ? counters.fetched : counters.failed);
         counters.keys = all->keys.size();
-        if (trouble.empty()) counters.last = now;
-        is_in_trouble = !trouble.empty();
-        if (!all->keys.empty()) keys = std::move(all);
+        if (has_keys) keys = std::move(all);
+        return has_keys;
     }
 
     void await(const Address& address, std::string_view user, Done done) {
@@ -173,6 +190,7 @@ struct KeyServer::Impl {
         settings = fresh;
         const Millis latest = monotonic_now() + settings.keep;
         for (KeptKey& each : kept) each.ends = std::min(each.ends, latest);
+        if (!is_fetching) timer.cancel();
     }
 
     KeyServerSettings settings;

@@ -127,6 +127,14 @@ class JwksTest(Folder):
         self.assertEqual((self.login(keeping, self.second), self.login(dropping, self.second)), (0, 0))
         self.assertEqual((self.login(keeping, self.first), self.login(dropping, self.first)), (0, 0x86))
 
+    def test_a_key_that_has_left_the_set_ends_though_nothing_is_fetched(self):
+        provider = self.provider(self.first)
+        gateway = self.gateway(provider.url, "--jwt-jwks-refresh", "1h", "--jwt-jwks-keep", "1s")
+        self.assertEqual(self.login(gateway, self.first), 0)
+        provider.keys = [self.second]
+        wait_until(lambda: self.login(gateway, self.second) == 0, what="the new key")
+        wait_until(lambda: self.login(gateway, self.first) == 0x86, what="the end of the old key")
+
     def test_a_stolen_key_is_withdrawn_by_a_reload(self):
         provider = self.provider(self.first)
         settings = Path(self.file("settings", 'jwt-jwks-refresh = "1s"\n'))
