@@ -58,6 +58,8 @@ constexpr auto client_timeout = 10s;
 constexpr auto first_header_timeout = 2s;
 /// The time for the end of TLS, which a client need not wait for.
 constexpr auto goodbye_timeout = 1s;
+/// The time for a client to notice that its request is refused, and to stop sending it.
+constexpr auto refused_timeout = 5s;
 /// Room for a thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
@@ -258,6 +260,19 @@ struct HttpServer::Impl {
         client.stream.socket().shutdown(HttpProtocol::socket::shutdown_send, ignored);
     }
 
+    /// If input is left when the socket closes, the kernel resets the connection, and the client
+    /// may lose the answer (RFC 9112, 9.6).
+    asio::awaitable<void> discard_input(HttpConnection& client, beast::flat_buffer& buffer) {
+        connections.enter(client, HttpConnection::State::reads);
+        client.stream.expires_after(refused_timeout);
+        boost::system::error_code error;
+        while (!error) {
+            buffer.clear();
+            co_await client.stream.async_read_raw(buffer.prepare(buffer.max_size()),
+                                                  asio::redirect_error(asio::use_awaitable, error));
+        }
+    }
+
     asio::awaitable<void> serve(HttpProtocol::socket socket, HttpCaller from) {
         HttpConnection client(std::move(socket), from);
         connections.add(client);
@@ -265,12 +280,13 @@ struct HttpServer::Impl {
         beast::flat_buffer buffer(most_unparsed_http);
         std::chrono::seconds header_timeout = first_header_timeout;
         bool goes_on = true;
+        bool is_refused = false;
         while (goes_on) {
             RequestParser parser;
             Failure failure = co_await read(client, buffer, parser, header_timeout);
             if (failure.error) break;
             connections.enter(client, HttpConnection::State::answers);
-            const bool is_refused = failure.refusal.has_value();
+            is_refused = failure.refusal.has_value();
             ApiReply reply;
             if (is_refused)
                 reply = *std::move(failure.refusal);
@@ -289,6 +305,7 @@ struct HttpServer::Impl {
             header_timeout = client_timeout;
         }
         co_await say_goodbye(client);
+        if (is_refused) co_await discard_input(client, buffer);
     }
 
     /// Nothing if there is no place for it; then it is closed.

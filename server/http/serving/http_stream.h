@@ -67,6 +67,11 @@ public:
             },
             token, buffers);
     }
+    /// Reads what arrives, without TLS.
+    template <class Buffers, class Token>
+    auto async_read_raw(const Buffers& buffers, Token&& token) {
+        return plain_.async_read_some(buffers, std::forward<Token>(token));
+    }
     template <class Buffers, class Token>
     auto async_write_some(const Buffers& buffers, Token&& token) {
         return boost::asio::async_initiate<Token, Transferred>(
