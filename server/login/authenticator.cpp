@@ -227,8 +227,12 @@ AuthResult Authenticator::check(const Credentials& credentials) const {
                     "its user has just been removed from the password-file: the hook is asked "
                     "when it comes again"};
     if (!files->passwords) return refusal("its password is not a token", true);
-    if (!files->passwords->check(credentials.user, credentials.password))
-        return refusal("user name or password is wrong", true);
+    try {
+        if (!files->passwords->check(credentials.user, credentials.password))
+            return refusal("user name or password is wrong", true);
+    } catch (const std::bad_alloc&) {
+        return {.reason = Reason::server_busy, .why = "there is no memory to check its password"};
+    }
     files->right_passwords.remember(credentials.user, mac_of(credentials));
     return success(*files, credentials.user);
 }

@@ -264,6 +264,8 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
             computed &= !argon2id(password, like.salt, *rest, sizeof(Digest)).empty();
     }
 
+    if (!computed) throw std::bad_alloc();
+
     const auto text = [](const Digest& digest) {
         return std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
     };
@@ -272,7 +274,7 @@ bool PasswordFile::check(std::string_view user, std::string_view password) const
     if (entry.kind == Kind::argon2id) digest = argon2;
     const bool equal = digest.size() == entry.hash.size() &&
                        CRYPTO_memcmp(digest.data(), entry.hash.data(), digest.size()) == 0;
-    return computed & known & equal;
+    return known & equal;
 }
 
 std::uint64_t PasswordFile::fingerprint_of(const std::string& user, const Entry& entry) {

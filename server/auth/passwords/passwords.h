@@ -33,7 +33,7 @@ public:
 
     /// True if this is the user's password. It takes the same time for known and unknown users, so
     /// the time does not tell which users exist, unless lines have Argon2id of different costs. An
-    /// empty password is never right.
+    /// empty password is never right. Throws std::bad_alloc if there is no memory for the hash.
     [[nodiscard]] bool check(std::string_view user, std::string_view password) const;
 
     bool has(std::string_view user) const { return users_.contains(user); }
