@@ -27,13 +27,14 @@ public:
             answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
     }
     bool store_awaits_units() const override { return awaits_units; }
-    void submit(std::vector<Operation> operations, bool urgent, std::uint32_t) override {
-        units.push_back({std::move(operations), urgent});
+    void submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) override {
+        units.push_back({std::move(operations), urgent, generation});
     }
 
     struct Unit {
         std::vector<Operation> operations;
         bool urgent;
+        std::uint32_t generation;
     };
     struct Part {
         unsigned shard;
@@ -207,6 +208,22 @@ TEST_CASE("of delayed messages and cancellations that are refused, the promised 
     CHECK(all.host.units[0].operations.size() == 2);
     CHECK(std::get<PutDelayed>(all.host.units[0].operations[0]).is_promised);
     CHECK(std::get<CancelDelayed>(all.host.units[0].operations[1]).is_promised);
+}
+
+TEST_CASE("units after a refusal are new to the store, though nothing is handed in again") {
+    Journals all;
+    const auto put = [&] {
+        all.journal.put(PutDelayed{.id = 5, .message = message(0)}, {});
+        all.journal.flush();
+        return all.host.units.back().generation;
+    };
+    const auto refused = put();
+    CHECK(put() == refused);
+    all.refuse();
+    CHECK(put() == refused);  // the store refuses it, too: another one is under way
+    all.refuse();
+    all.refuse();
+    CHECK(put() > refused);
 }
 
 TEST_CASE("what is refused is handed in again, in order, until it is committed") {

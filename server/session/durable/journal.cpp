@@ -170,6 +170,8 @@ void Journal::receive(UnitDone& done) {
     // Units are answered in order, and a retry is alone, so operations that came meanwhile are
     // younger.
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
+    // Nothing will be handed in again, so the store would go on refusing units of this generation.
+    if (done.refused && waiting_.empty() && refused_.operations.empty()) ++generation_;
     if (!done.refused && waiting_.empty()) take_up_refused(done);
     if (is_committed(last_return_)) last_return_ = 0;
     // At once, because nothing counts as committed while something later is refused.
