@@ -79,6 +79,7 @@ std::unique_ptr<SqliteLedger> DataStore::open(UniqueFd lock) const {
                               .events = {.webhook_kinds = settings_.webhook_kinds},
                               .sources = settings_.shards,
                               .failed = settings_.failed,
+                              .was_closed = is_passed,
                               .rows = settings_.rows},
         std::move(lock));
     ledger->keep_all_events(is_passed);

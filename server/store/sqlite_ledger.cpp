@@ -52,8 +52,9 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
     : options_(std::move(options)),
       lock_(lock_folder(options_.folder, std::move(lock))),
       mirror_(options_.rows ? std::make_unique<Mirror>(*options_.rows) : nullptr),
-      store_(mirror_ ? open_mirrored(*mirror_)
-                     : open_store(options_.folder, options_.fsync, options_.vfs)),
+      store_(mirror_
+                 ? open_mirrored(*mirror_)
+                 : open_store(options_.folder, options_.fsync, options_.vfs, options_.was_closed)),
       files_(options_.folder.empty() || options_.vfs ? StoreFiles() : StoreFiles(options_.folder)),
       database_(*store_.database),
       delayed_(database_),

@@ -54,6 +54,9 @@ public:
         /// Called on the ledger's thread when nothing more will be stored.
         std::function<void()> failed{};
         const char* vfs = nullptr;  ///< SQLite's usual one
+        /// This process, or the one that it takes over from, has closed the store in order a moment
+        /// ago. So it is not checked, even if a process that was killed has opened it since.
+        bool was_closed = false;
         /// With a row store, the database is in memory, and the row store keeps all rows. Null:
         /// there is none.
         RowStore* rows = nullptr;

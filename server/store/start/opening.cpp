@@ -82,13 +82,13 @@ int schema_version(Database& database, const std::string& path) {
 std::string damage_mark(const std::string& path) { return path + "-damaged"; }
 
 /// Reads all pages unless the last process has closed the database in order.
-void check(Database& database, const std::string& path) {
+void check(Database& database, const std::string& path, bool was_closed) {
     if (std::ifstream mark(damage_mark(path)); mark) {
         std::string why;
         std::getline(mark, why);
         return database.fail(SQLITE_CORRUPT, "the last process found the data damaged: " + why);
     }
-    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
+    if (was_closed || number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
     std::string found;
     Statement(database, "PRAGMA quick_check(1)").each([&](const Row& row) { found = row.text(0); });
     if (database.ok() && found != "ok") database.fail(SQLITE_CORRUPT, std::move(found));
@@ -110,12 +110,12 @@ void add_checksums(std::unique_ptr<Database>& database, const StoreFolder& folde
 /// The database with its tables; its error may be that it is damaged. `folder` is null if it is in
 /// memory or on another VFS.
 std::unique_ptr<Database> open_database(const std::string& path, const char* vfs,
-                                        const StoreFolder* folder) {
+                                        const StoreFolder* folder, bool was_closed = false) {
     auto database = std::make_unique<Database>(path, vfs);
     const bool in_memory = path == in_memory_path;
     configure(*database, in_memory);
     const int version = schema_version(*database, path);
-    if (database->ok() && version > 0) check(*database, path);
+    if (database->ok() && version > 0) check(*database, path, was_closed);
     const bool lacks_checksums = !in_memory && version > 0 && !database->has_checksums();
     if (lacks_checksums && version >= first_with_checksums)
         database->fail(SQLITE_CORRUPT, "its pages should have checksums");
@@ -127,10 +127,10 @@ std::unique_ptr<Database> open_database(const std::string& path, const char* vfs
 }
 
 /// Whatever is wrong with its files is told, and mended as far as possible.
-std::unique_ptr<Database> open_files(const StoreFolder& folder) {
+std::unique_ptr<Database> open_files(const StoreFolder& folder, bool was_closed) {
     Recovery recovery(folder);
     recovery.run();
-    auto database = open_database(folder.database(), nullptr, &folder);
+    auto database = open_database(folder.database(), nullptr, &folder, was_closed);
     if (!database->damaged()) return database;
     const std::string why = database->error_text();
     database.reset();
@@ -213,12 +213,13 @@ void begin_meta(OpenStore& store) {
 
 }  // namespace
 
-OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs) {
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bool was_closed) {
     const bool in_memory = folder.empty();
     const std::string path = in_memory ? in_memory_path : folder + "/pulsegate.db";
     std::optional<StoreFolder> files;
     if (!in_memory && !vfs) files.emplace(folder);
-    OpenStore store{.database = files ? open_files(*files) : open_database(path, vfs, nullptr)};
+    OpenStore store{.database = files ? open_files(*files, was_closed)
+                                      : open_database(path, vfs, nullptr, was_closed)};
     Database& database = *store.database;
     begin_meta(store);
     const std::uint64_t id = stored_id(database);

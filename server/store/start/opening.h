@@ -27,10 +27,11 @@ struct OpenStore {
 };
 
 /// Opens or creates `folder`/pulsegate.db ("": a database in memory), checks it if it was not
-/// closed in order, and migrates it. Afterwards, all its visible data is on disk. A damaged
-/// database is replaced by a new one with all readable data, and the losses are logged. Throws
-/// std::runtime_error with one line that says what to do.
-OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs);
+/// closed in order (`was_closed`: it was, whatever it says), and migrates it. Afterwards, all its
+/// visible data is on disk. A damaged database is replaced by a new one with all readable data, and
+/// the losses are logged. Throws std::runtime_error with one line that says what to do.
+OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs,
+                     bool was_closed = false);
 
 /// The same in memory: the database is filled from its mirror, which follows its changes from now
 /// on. Throws std::runtime_error.
