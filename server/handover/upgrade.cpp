@@ -155,8 +155,10 @@ private:
         if (std::ranges::any_of(stop_signals, is_stop_pending))
             throw HandoverError("a signal asks the gateway to stop");
         channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
+        // It divides the rooms now, and nobody could go on in its place.
+        const auto until = divides_rooms_ ? std::max(deadline, patience_with_rooms()) : deadline;
         try {
-            channel().expect(HandoverStep::serving, deadline);
+            channel().expect(HandoverStep::serving, until);
         } catch (const HandoverError& error) {
             successor_.end();
             if (!divides_rooms_ && !has_served()) throw;
@@ -171,6 +173,10 @@ private:
         for (const int signal : stop_signals)
             if (is_stop_pending(signal)) ::kill(successor_.process(), signal);
         leave(0);
+    }
+
+    static HandoverChannel::Deadline patience_with_rooms() {
+        return std::chrono::steady_clock::now() + std::chrono::minutes(1);
     }
 
     /// Has the new process, which has ended, told that it serves? It may have done so at the moment
