@@ -249,6 +249,19 @@ TEST_CASE("what could be read of a damaged database has another log of events") 
     CHECK(left.log != before.log);
 }
 
+TEST_CASE("the number of a delayed message is not given again, though it is nowhere else") {
+    const QuietLog quiet;
+    RealStore store;
+    PutDelayed waiting = delayed(5'000'000'000);
+    waiting.id = delayed_id(5'000'000'000, 41);
+    store.fill({waiting});
+    store.damage_page("version_floor");
+    SqliteLedger ledger({.folder = store.folder()});
+    StoredState state;
+    CHECK(state.read(ledger).next_delayed > 41);
+    CHECK(store.set_aside() == 1);
+}
+
 TEST_CASE("a file that is not a database at all is set aside") {
     const QuietLog quiet;
     RealStore store;

@@ -208,6 +208,14 @@ private:
             " (SELECT value FROM meta WHERE key = 'floor'"
             " UNION SELECT max(stamp) FROM message UNION SELECT max(stamp) FROM retained))"
             " WHERE highest IS NOT NULL");
+        // Nor does the number of a delayed message.
+        if (roots_.contains("delayed"))
+            made_.run(
+                "INSERT OR REPLACE INTO meta SELECT 'delayed', highest FROM"
+                " (SELECT max(value) AS highest FROM"
+                " (SELECT value FROM meta WHERE key = 'delayed'"
+                " UNION SELECT max(id & 2147483647) FROM delayed))"
+                " WHERE highest IS NOT NULL");
         // No log of the damaged database belongs to this one.
         made_.run("UPDATE meta SET value = value + 1000 WHERE key = 'wal'");
     }
