@@ -47,7 +47,7 @@ void add_import_option(CLI::App& app, const Setting& setting) {
 int import_command(int argc, const char* const* argv) {
     CLI::App app(
         "Copies a data folder to the empty Redis of a cluster. Stop the gateway that uses the "
-        "folder first. The folder is not changed.",
+        "folder first. The data stays in the folder, in the format of this version.",
         "pulsegate import");
     spdlog::set_default_logger(spdlog::stderr_logger_mt("pulsegate"));
     std::string folder;

@@ -32,8 +32,8 @@ std::size_t import_folder(const std::string& folder, RowStore& rows) {
     if (!std::filesystem::exists(folder + "/pulsegate.db"))
         throw std::runtime_error("there is no pulsegate.db in " + folder);
     const FolderLock lock(folder);
-    const OpenStore store = open_store(folder, Fsync::always, nullptr);
     check_empty(rows);
+    const OpenStore store = open_store(folder, Fsync::always, nullptr);
     check(rows.write({{unfinished_import(), "1"}}, false));
     OwnerPartitions owners;
     RowPlaces places(owners);
