@@ -305,9 +305,10 @@ bool SqliteLedger::await_files(const StoreFiles::Trouble& found) {
 /// The log of events makes room for the messages, step by step: each needs room in the WAL itself.
 void SqliteLedger::make_room() {
     while (database_.ok() && events_.halve()) {
+        const EventNumber first = events_.state().first;
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         commits_.commit(taken_, 0);
-        if (!events_.is_to_trim()) break;
+        if (!events_.is_to_trim() || events_.state().first == first) break;
     }
     database_.clear_error();
 }
