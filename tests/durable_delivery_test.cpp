@@ -282,3 +282,71 @@ TEST_CASE("retained messages that a session was sent come after a crash only una
     brokers.settle();
     CHECK(phone.take_messages().size() == 6);
 }
+
+namespace {
+
+/// One stored session is sent a retained message of QoS 2 at QoS 1, and has not acknowledged it.
+void publish_retained(DurableCluster& brokers, PlainClient& receiver, PlainClient& publisher) {
+    receiver.connect(false);
+    receiver.send("82 r k1 s'x' 01");
+    publisher.connect(false);
+    brokers.settle();
+    receiver.take();
+    publisher.send("35 r s'x' k1 'm'");
+    brokers.settle();
+    REQUIRE(receiver.take() == hex(wire("32 r s'x' k1 'm'")));
+}
+
+}  // namespace
+
+TEST_CASE("who subscribes while a retained message of QoS 2 is under way to others gets it") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    PlainClient late(brokers, "late");
+    publish_retained(brokers, phone, desk);
+    arrive(late, "x");
+    brokers.settle();
+    phone.send("40 r2 k1");  // before it had to be stored for the phone
+    brokers.settle();
+    CHECK(late.take() == hex(wire("20 r2 00 00 | 90 r k1 02 | 35 r s'x' k1 'm'")));
+    late.send("50 r2 k1");
+    brokers.settle();
+    CHECK(late.take() == hex(wire("62 r2 k1")));
+    // Nothing is left that would keep the gateway from an upgrade.
+    SessionPassage& passage = brokers->broker(0).passage();
+    static_cast<void>(passage.settle(brokers->now));
+    brokers.settle();
+    CHECK(passage.settle(brokers->now));
+}
+
+TEST_CASE("who is done with a retained message while others have it does not get it again") {
+    DurableCluster brokers;
+    PlainClient phone(brokers, "phone");
+    PlainClient desk(brokers, "desk");
+    PlainClient late(brokers, "late");
+    late.connect(false);
+    late.send("82 r k1 s'y' 01");
+    desk.connect(false);
+    brokers.settle();
+    desk.send("32 r s'y' k9 'slow'");
+    pass(brokers, 400);
+    late.send("40 r2 k1");  // so slow that the next one is stored at once
+    brokers.settle();
+    late.take();
+    publish_retained(brokers, phone, desk);
+    late.send("82 r k2 s'x' 01");
+    brokers.settle();
+    REQUIRE(late.take() == hex(wire("90 r k2 01 | 33 r s'x' k2 'm'")));
+    late.send("40 r2 k2");
+    brokers.settle();
+    phone.send("40 r2 k1");
+    brokers.settle();
+    pass(brokers, 1000);
+    static_cast<void>(brokers->broker(0).tick(brokers->now));
+    brokers.settle();
+    brokers.crash();
+    late.connect(false);
+    brokers.settle();
+    CHECK(late.take() == hex(wire("20 r2 01 00")));
+}

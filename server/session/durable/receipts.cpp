@@ -90,6 +90,19 @@ void Receipts::forget(Receipt& receipt) {
     if (receipt.open == 0) receipts_.erase(receipt.id);
 }
 
+void Receipts::stop_collecting(Stamp stamp) {
+    const auto found = unstored_.find(stamp);
+    if (closed_ || found == unstored_.end()) return;
+    const auto& [waiting, done] = found->second;
+    const bool is_awaited = !waiting.empty() || !done.empty();
+    if (!is_awaited) {
+        unstored_.erase(found);
+        return;
+    }
+    // It was retained, and some have subscribed meanwhile. For them it is in this shard's journal.
+    shards_.send(place_.index, MessageStored{stamp});
+}
+
 void Receipts::add_part_if_collected(Stamp stamp, PendingReceipt& receipt) {
     const auto found = unstored_.find(stamp);
     if (found != unstored_.end()) found->second.waiting.push_back(receipt.add_part());

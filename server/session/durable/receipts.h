@@ -137,7 +137,8 @@ public:
     // the receivers of all shards, in one unit.
 
     void begin_collecting(Stamp stamp) { unstored_[stamp]; }
-    void stop_collecting(Stamp stamp) { unstored_.erase(stamp); }
+    /// No receiver of this shard was collected, so no other shard says when it is stored.
+    void stop_collecting(Stamp stamp);
     /// If the message is not stored yet, the receipt gets a part that is settled when it is.
     void add_part_if_collected(Stamp stamp, PendingReceipt& receipt);
     /// If the message is not stored yet, notes that the owner is done with it, and returns true.
