@@ -31,6 +31,14 @@ bool subscribes_to_all_presence(const Session& session) {
                        });
 }
 
+bool may_miss_presence(const Session& session) {
+    return std::any_of(session.state.subscriptions().begin(), session.state.subscriptions().end(),
+                       [](const Subscription& subscription) {
+                           return subscription.options.qos == QoS::at_most_once &&
+                                  selects_any_presence(subscription.filter->text());
+                       });
+}
+
 }  // namespace
 
 Replay::Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
@@ -146,6 +154,7 @@ bool Replay::has_room(const Session& session) const {
 
 /// At once, because a crash before that would send all of it again.
 void Replay::tick(Millis now) {
+    unconfirmed_.shrink();
     if (sent_.empty()) return;
     if (!sender_.store().store_overdue(now)) return;  // the loop may be late
     std::erase_if(sent_, [&](const auto& each) {
@@ -333,11 +342,20 @@ void Replay::receive(PresencePage& page, Millis now) {
     Session* const session = session_of_query(page.id);
     if (!session) return;
     const bool is_of_users = presence_user(session->replay->requests.front().filter).has_value();
-    is_of_users ? receive_users(*session, page, now) : receive_all(*session, page, now);
-    if (!session->replay) return;
     const bool has_some =
         std::ranges::any_of(page.messages, [](const auto& one) { return one != nullptr; });
+    if (has_some) note_sent_page(*session, is_of_users ? page.messages.size() : 1, now);
+    is_of_users ? receive_users(*session, page, now) : receive_all(*session, page, now);
+    if (!session->replay) return;
     has_some ? wait_until_drained(*session) : go_on(*session, now);
+}
+
+/// A page answers the first `requests`.
+void Replay::note_sent_page(const Session& session, std::size_t requests, Millis now) {
+    PresencePosition since = session.replay->requests.front().since;
+    for (std::size_t i = 1; i < requests; ++i)
+        since = std::min(since, session.replay->requests[i].since);
+    unconfirmed_.sent(session, since.version, now);
 }
 
 void Replay::receive_users(Session& session, const PresencePage& page, Millis now) {
@@ -387,6 +405,20 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
 }
 
 // -- ends --
+
+/// At QoS 1, the messages themselves are sent again.
+void Replay::connection_ended(Session& session, Millis last_packet, Millis limit, Millis now) {
+    thread_.assert_here();
+    const std::uint64_t since = unconfirmed_.take(session, last_packet, limit, now);
+    looks_ += session.state.subscription_count();
+    if (may_miss_presence(session)) fall_behind(session, since);
+}
+
+void Replay::forget(Session& session) {
+    pause(session);
+    session.replay.reset();
+    unconfirmed_.forget(session);
+}
 
 /// Ends the first `count` requests.
 void Replay::end_requests(Session& session, std::size_t count) {

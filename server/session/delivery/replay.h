@@ -17,6 +17,7 @@
 #include "server/session/durable/shard_context.h"
 #include "server/session/rooms/rooms.h"
 #include "server/session/sending/packet_sender.h"
+#include "server/session/sending/unconfirmed_presence.h"
 #include "server/session/state/session.h"
 #include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
@@ -68,6 +69,12 @@ public:
     /// The client has disconnected: drops the query in progress; `go_on` continues after it
     /// reconnects.
     void pause(Session& session);
+    /// The connection of a session that goes on has ended, and is not linked to it any more. The
+    /// client may not have received the latest presence that it was sent at QoS 0, so it is told
+    /// again when it is back.
+    void connection_ended(Session& session, Millis last_packet, Millis limit, Millis now);
+    /// The session ends.
+    void forget(Session& session);
     /// Everything that the session was sent is stored or acknowledged.
     void note_sent(const Session& session);
 
@@ -97,6 +104,7 @@ private:
     bool has_room(const Session& session) const;
     void expand_request(Session& session);
     void wait_until_drained(Session& session);
+    void note_sent_page(const Session& session, std::size_t requests, Millis now);
     std::uint64_t new_query(Session& session);
     Session* session_of_query(std::uint64_t query);
     std::size_t send_retained(Session& session, std::size_t room, std::size_t& looks, Millis now);
@@ -121,6 +129,7 @@ private:
     /// The time at which an owner was sent all retained messages of a filter. Some of them may not
     /// be stored or acknowledged yet.
     std::map<std::pair<OwnerId, std::string>, Millis> sent_;
+    UnconfirmedPresence unconfirmed_;
     std::uint64_t next_query_ = 1;
     std::uint64_t looks_ = 0;
     [[no_unique_address]] OwnerThread thread_;

@@ -36,12 +36,14 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     const bool stops = drained || ending.cause == Cause::shutdown;
     const bool outlives_process = session.state.owner != 0 || !stops;
     const bool survives = session.state.expiry() > 0 && outlives_process;
-    if (!survives)
+    if (!survives) {
         keeper_.discard(session, now);
-    else if (stops && !drained)
+    } else if (stops && !drained) {
         keeper_.stop(session, now);
-    else
+    } else {
         keeper_.interrupt(session, now);
+        replay_.connection_ended(session, ended.last_packet, ended.limit, now);
+    }
     const StoredWill* const will = session.state.will();
     if (!stops && will && (!survives || will->delay == 0)) wills_.publish(session, now);
 

@@ -5,6 +5,7 @@
 #include "server/session/delivery/dormant_sessions.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/presence_announcer.h"
+#include "server/session/delivery/replay.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/shard_context.h"
 #include "server/session/life/session_keeper.h"
@@ -30,6 +31,7 @@ public:
           dormant_(delivery.dormant),
           inboxes_(delivery.inboxes),
           rooms_(delivery.rooms),
+          replay_(delivery.replay),
           announcer_(announcer),
           journal_(context.journal),
           history_(context.history),
@@ -57,6 +59,7 @@ private:
     DormantSessions& dormant_;
     Inboxes& inboxes_;
     Rooms& rooms_;
+    Replay& replay_;
     PresenceAnnouncer& announcer_;
     Journal& journal_;
     History& history_;

@@ -14,6 +14,7 @@
 #include "server/session/delivery/fan_out.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/presence_announcer.h"
+#include "server/session/delivery/replay.h"
 #include "server/session/durable/shard_context.h"
 #include "server/session/life/connect_agreement.h"
 #include "server/session/life/session_keeper.h"
@@ -74,6 +75,7 @@ Logins::Logins(const ShardContext& context, const Tables& tables, const Delivery
       answers_(delivery.sender.answers()),
       journal_(context.journal),
       receipts_(context.receipts),
+      replay_(delivery.replay),
       wills_(requests.wills),
       keeper_(keeper),
       counters_(context.counters) {}
@@ -163,7 +165,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
     const bool was_adrift = takes_over && session.link->is_adrift();
-    if (takes_over) detach(session);
+    if (takes_over) detach(session, now);
     begin(session, resumed, was_adrift, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
@@ -335,7 +337,7 @@ bool Logins::is_full(const User& user, std::string_view client) const {
 }
 
 /// Closes the session's connection, because another one takes the session over.
-void Logins::detach(Session& session) {
+void Logins::detach(Session& session, Millis now) {
     ++counters_.takeovers;
     log_limited(spdlog::level::info, "{}: taken over by another connection", session.logged());
     tell_history(session, HistoryKind::taken_over, "by another connection");
@@ -343,7 +345,9 @@ void Logins::detach(Session& session) {
     session.link->session = nullptr;
     session.link->end({Cause::taken_over, Reason::session_taken_over,
                        "another connection took the session over"});
-    session.link = nullptr;
+    const Link& earlier = *std::exchange(session.link, nullptr);
+    if (session.state.expiry() > 0)
+        replay_.connection_ended(session, earlier.last_packet(), earlier.limit(), now);
 }
 
 /// Resumes or clears the session that was kept, and publishes its will.

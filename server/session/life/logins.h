@@ -28,6 +28,7 @@ class MemoryLimits;
 class Presence;
 class PresenceAnnouncer;
 class Receipts;
+class Replay;
 class Rooms;
 class Session;
 class SessionKeeper;
@@ -108,7 +109,7 @@ private:
                                               std::string_view client,
                                               const ConnectAgreement& agreement, Millis now);
     bool is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now);
-    void detach(Session& session);
+    void detach(Session& session, Millis now);
     void begin(Session& session, bool resumed, bool was_adrift, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
     void send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
@@ -133,6 +134,7 @@ private:
     Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;
+    Replay& replay_;
     Wills& wills_;
     SessionKeeper& keeper_;
     Counters& counters_;

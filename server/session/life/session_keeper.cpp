@@ -63,8 +63,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     const bool was_device = session.is_linked() && !session.is_inbox();
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
-    replay_.pause(session);
-    session.replay.reset();
+    replay_.forget(session);
     sender_.stop(session);
     inboxes_.take_back(session, now);
     if (session.is_inbox()) inboxes_.forget(session);

@@ -1,0 +1,41 @@
+#include "server/session/sending/unconfirmed_presence.h"
+
+#include <algorithm>
+
+namespace pulsegate {
+
+namespace {
+
+/// What was sent before that time has arrived. A client with a short limit of silence may still be
+/// far away.
+Millis arrived_until(Millis last_packet, Millis limit) {
+    constexpr Millis least = 10'000;
+    return last_packet - std::max(limit, least);
+}
+
+}  // namespace
+
+/// Sessions that end with their connection are told everything again anyway.
+void UnconfirmedPresence::sent(const Session& session, std::uint64_t since, Millis now) {
+    if (session.state.expiry() == 0) return;
+    Pages& pages = pages_.try_emplace(&session, Pages{since, now}).first->second;
+    const Link& link = *session.link;
+    const bool have_arrived = pages.at < arrived_until(link.last_packet(), link.limit());
+    pages.since = have_arrived ? since : std::min(pages.since, since);
+    pages.at = now;
+}
+
+/// A change is sent soon after it, and its version is not below the clock.
+std::uint64_t UnconfirmedPresence::take(const Session& session, Millis last_packet, Millis limit,
+                                        Millis now) {
+    const Millis arrived = arrived_until(last_packet, limit);
+    const WallMillis changed = expiry_clock(now) - (now - arrived);
+    auto since = static_cast<std::uint64_t>(std::max<WallMillis>(changed, 0));
+    const auto pages = pages_.find(&session);
+    if (pages == pages_.end()) return since;
+    if (pages->second.at >= arrived) since = std::min(since, pages->second.since);
+    pages_.erase(pages);
+    return since;
+}
+
+}  // namespace pulsegate
