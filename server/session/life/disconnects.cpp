@@ -50,8 +50,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     announcer_.departed(session, ended, now);
     User& user = session.user;
     if (!survives) sessions_.destroy(session);
-    inboxes_.hand_out(user, now);  // hands the messages to another device
-    keeper_.end_inbox_if_done(user, now);
+    keeper_.pass_inbox_on(user, now);
     if (!survives) return;
     if (drained)
         sessions_.await(session, now + ended.limit);
@@ -78,7 +77,9 @@ void Disconnects::end_surplus(Session& session, Millis now) {
             continue;
         }
         ++counters_.sessions_over_quota;
-        return keeper_.end_disconnected(oldest, "persistent-session-quota is exceeded", now);
+        User& user = oldest.user;
+        keeper_.end_disconnected(oldest, "persistent-session-quota is exceeded", now);
+        return keeper_.pass_inbox_on(user, now);
     }
 }
 

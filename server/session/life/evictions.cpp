@@ -41,7 +41,9 @@ bool Evictions::end_due(Millis now) {
         if (what == SessionTable::Due::will) return wills_.publish(session, now);
         if (inboxes_.has_handed_out(session)) return inboxes_.begin_anew(session, now);
         ++counters_.sessions_expired;
+        User& user = session.user;
         keeper_.end_disconnected(session, "its session expiry has passed", now);
+        keeper_.pass_inbox_on(user, now);
     };
     const auto began_at = keeper_.work();
     bool more = true;
@@ -81,8 +83,7 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
         evict_some(*user, eviction, evicted, now);
     }
     if (evicted.ended == 0) return evicted;
-    inboxes_.hand_out(*user, now);  // to another device
-    keeper_.end_inbox_if_done(*user, now);
+    keeper_.pass_inbox_on(*user, now);
     return evicted;
 }
 

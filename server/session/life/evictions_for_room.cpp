@@ -183,7 +183,7 @@ void Evictions::end_largest(const std::string& name, const char* why, Millis now
     const auto began_at = keeper_.work();
     std::size_t left = sessions_a_turn;
     for (auto next = user->devices.begin(); next != user->devices.end() && left > 0; --left) {
-        if (is_used_up(began_at)) return;
+        if (is_used_up(began_at)) break;
         auto& session = static_cast<Session&>(*next++);
         if (session.is_inbox()) continue;  // it is charged to the senders of its messages
         ++counters_.sessions_over_quota;
@@ -194,6 +194,7 @@ void Evictions::end_largest(const std::string& name, const char* why, Millis now
         session.state.set_expiry(0);
         session.disconnect(Reason::quota_exceeded, why);
     }
+    keeper_.pass_inbox_on(*user, now);
 }
 
 }  // namespace pulsegate

@@ -107,6 +107,11 @@ void SessionKeeper::end_disconnected(Session& session, const char* why, Millis n
     sessions_.destroy(session);
 }
 
+void SessionKeeper::pass_inbox_on(User& user, Millis now) {
+    inboxes_.hand_out(user, now);
+    end_inbox_if_done(user, now);
+}
+
 void SessionKeeper::end_inbox_if_done(User& user, Millis now) {
     Session* const inbox = inboxes_.done(user);
     if (!inbox) return;

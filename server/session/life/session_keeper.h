@@ -75,6 +75,9 @@ public:
     void end_with_connection(Session& session);
     /// Ends the session of a disconnected client. `why` goes to the log.
     void end_disconnected(Session& session, const char* why, Millis now);
+    /// A session of the user may have ended: another device gets the messages that it had from the
+    /// inbox. Do not call it while the user's devices are visited.
+    void pass_inbox_on(User& user, Millis now);
     /// Ends the inbox of a user who no longer needs it.
     void end_inbox_if_done(User& user, Millis now);
 

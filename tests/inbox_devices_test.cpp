@@ -1,0 +1,60 @@
+// What a device had from its user's inbox when its session ends, and the user's other devices.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/support/restarted_world.h"
+
+using namespace pulsegate;
+
+namespace {
+
+/// Three messages wait for bob. His phone is sent them, acknowledges none and goes; then his tablet
+/// comes.
+struct DevicesOfBob {
+    explicit DevicesOfBob(const BrokerSettings& settings = {}) : world(settings) {
+        ann.connect(true);
+        for (const char* text : {"'m1'", "'m2'", "'m3'"})
+            ann.send("32 r s'inbox/bob' k1 " + std::string(text));
+        world.brokers.settle();
+        phone.connect(false, 600);
+        world.brokers.settle();
+        REQUIRE(texts(phone) == "m1 m2 m3 ");
+    }
+    void change_devices() {
+        phone.lose_connection();
+        tablet.connect(true, 0);
+        world.brokers.settle();
+        REQUIRE(texts(tablet).empty());
+    }
+
+    World world;
+    PlainClient ann{world.brokers, "ann"};
+    PlainClient phone{world.brokers, "phone", "bob", Version::v5_0};
+    PlainClient tablet{world.brokers, "tablet", "bob", Version::v5_0};
+};
+
+}  // namespace
+
+TEST_CASE("when a session expires, another device that is connected gets what it had") {
+    DevicesOfBob of;
+    of.change_devices();
+    of.world.pass(590);
+    CHECK(texts(of.tablet).empty());
+    of.world.pass(20);
+    CHECK(texts(of.tablet) == "m1 m2 m3 ");
+}
+
+TEST_CASE("when a quota ends a session, another device that is connected gets what it had") {
+    BrokerSettings settings;
+    settings.persistent_session_quota = 2;  // the phone's and the inbox
+    DevicesOfBob of(settings);
+    of.change_devices();
+    PlainClient eve(of.world.brokers, "eve", "eve", Version::v5_0);
+    eve.connect(false, 600);
+    of.world.brokers.settle();
+    CHECK(texts(of.tablet).empty());
+    eve.lose_connection();
+    of.world.brokers.settle();
+    CHECK(texts(of.tablet) == "m1 m2 m3 ");
+}
