@@ -58,3 +58,16 @@ TEST_CASE("when a quota ends a session, another device that is connected gets wh
     of.world.brokers.settle();
     CHECK(texts(of.tablet) == "m1 m2 m3 ");
 }
+
+TEST_CASE("what a device had comes in its order, though it was not sent all of it again") {
+    DevicesOfBob of;
+    of.phone.lose_connection();
+    of.phone.receive_maximum = 2;
+    of.phone.connect(false, 600);
+    of.world.brokers.settle();
+    REQUIRE(texts(of.phone) == "m1 m2 ");
+    of.phone.send("e0 r 00 [ 11 w0 ]");  // its session ends
+    of.tablet.connect(true, 0);
+    of.world.brokers.settle();
+    CHECK(texts(of.tablet) == "m1 m2 m3 ");
+}

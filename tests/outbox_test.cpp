@@ -257,3 +257,16 @@ TEST_CASE("what came by a shared subscription can be taken out, and the rest sta
     CHECK(text(outbox.send_next(window, 2, no_owner)) == "own#2!");
     CHECK(text(outbox.send_next(window, 2, no_owner)) == "waits#3");
 }
+
+TEST_CASE("what was sent again is taken out before what was not yet") {
+    Outbox::Totals totals;
+    Outbox outbox(totals);
+    for (std::uint16_t last = 0; last < 3; ++last)
+        outbox.send(shared(std::string(1, static_cast<char>('a' + last))), last);
+    outbox.interrupt();
+    outbox.enqueue(shared("d"));
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "a#1!");
+    CHECK(text(outbox.send_next(window, 3, no_owner)) == "b#2!");
+    const auto taken = outbox.take_if(no_owner, [](const Delivery&, bool) { return true; });
+    CHECK(payloads(taken) == std::vector<std::string>{"a", "b", "c", "d"});
+}

@@ -318,7 +318,7 @@ private:
 template <class Wanted>
 std::vector<Delivery> Outbox::take_sent_if(Wanted wanted) {
     std::vector<Delivery> taken;
-    for (List* list : {&interrupted_, &sent_})
+    for (List* list : {&sent_, &interrupted_})
         for (auto entry = list->begin(); entry != list->end();) {
             const bool take = wanted(entry->delivery);
             if (take) count_out(entry->delivery);
