@@ -128,6 +128,51 @@ TEST_CASE("who is away keeps what it has of its group, if nobody else of it is c
     CHECK(got[1].text == "m2");
 }
 
+TEST_CASE("a message that is stored for a member while it goes goes to another one") {
+    for (const bool first_goes : {true, false}) {
+        CAPTURE(first_goes);
+        DurableCluster brokers(shards);
+        PlainClient helper(brokers, client_at(other, shards, "helper"));
+        PlainClient worker(brokers, client_at(other, shards, "worker"));
+        PlainClient desk(brokers, client_at(home, shards, "desk"));
+        arrive(helper, group);
+        arrive(worker, group);
+        desk.connect(false);
+        brokers.settle();
+        helper.take();
+        worker.take();
+        desk.send("34 r s'x' k1 'm1'");  // one of them will get it
+        desk.send("34 r s'x' k2 'm2'");  // and the other this one
+        (first_goes ? helper : worker).lose_connection();
+        brokers.settle();
+        CHECK((first_goes ? worker : helper).take_messages().size() == 2);
+    }
+}
+
+TEST_CASE("a message that one member leaves to another while that one goes is sent to a third") {
+    for (const bool first_goes : {true, false}) {
+        CAPTURE(first_goes);
+        DurableCluster brokers(shards);
+        PlainClient guest(brokers, client_at(other, shards, "guest"));
+        PlainClient helper(brokers, client_at(other, shards, "helper"));
+        PlainClient worker(brokers, client_at(home, shards, "worker"));
+        arrive(guest, group);
+        brokers.settle();
+        guest.lose_connection();
+        publish(brokers, client_at(home, shards, "desk"), "34 r s'x' k1 'm1'");
+        arrive(helper, group);
+        arrive(worker, group);
+        brokers.settle();
+        helper.take();
+        worker.take();
+        guest.connect(true);  // its session ends
+        deliver_all(brokers, other, home);
+        (first_goes ? helper : worker).lose_connection();
+        brokers.settle();
+        CHECK((first_goes ? worker : helper).take_messages().size() == 1);
+    }
+}
+
 TEST_CASE("what goes to another member takes nothing of what its first one has by itself") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));

@@ -158,15 +158,31 @@ void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now
         return !each.is_ready && each.assigned.delivery.message->stamp == stored.stamp;
     };
     std::ranges::find_if(held, is_it)->is_ready = true;
-    std::vector<GroupDelivery> ready;
+    std::vector<Held> ready;
     for (; !held.empty() && held.front().is_ready; held.pop_front())
-        ready.push_back(std::move(held.front().assigned));
+        ready.push_back(std::move(held.front()));
     if (held.empty())
         held_.erase(found);
     else
         found->second = std::move(held);
     const unsigned home = place_.home_of(stored.member);
-    for (GroupDelivery& each : ready) send(home, std::move(each), now);
+    for (Held& each : ready) {
+        const auto recalled = each.is_recalled ? each.assigned.delivery.share : nullptr;
+        send(home, std::move(each.assigned), now);
+        if (recalled) shards_.send(home, GroupRecall{stored.member, *recalled});
+    }
+}
+
+/// What the member is not sent yet can't be taken from it. So the group asks for it later, behind
+/// the last message.
+void SharedSubscriptions::recall_held(const GroupMembership& gone) {
+    const auto found = held_.find(gone.member);
+    if (found == held_.end()) return;
+    auto& held = found->second;
+    const auto last = std::find_if(held.rbegin(), held.rend(), [&](const Held& each) {
+        return *each.assigned.delivery.share == gone.share;
+    });
+    if (last != held.rend()) last->is_recalled = true;
 }
 
 /// The member's messages are stored for another member before it ends, which takes some
@@ -238,9 +254,11 @@ void SharedSubscriptions::receive(GroupMembership& membership) {
     thread_.assert_here();
     using Change = GroupMembership::Change;
     groups_.apply(membership);
-    if (membership.change == Change::gives_back && groups_.has_connected(membership.share))
+    if (membership.change == Change::gives_back && groups_.has_connected(membership.share)) {
         shards_.send(place_.home_of(membership.member),
                      GroupRecall{membership.member, membership.share});
+        recall_held(membership);
+    }
     if (membership.change != Change::joins) return;
     // From now on the group has its own entry in the Interest.
     shards_.interest(place_.index)

@@ -85,6 +85,7 @@ private:
                 PartSource& parts, Millis now);
     void hold(GroupDelivery assigned, bool is_ready);
     void release(const GroupStored::Waiting& stored, Millis now);
+    void recall_held(const GroupMembership& gone);
     void send(unsigned shard, GroupMembership membership);
     void send(unsigned shard, GroupDelivery delivery, Millis now);
     void send(unsigned shard, GroupReturn returned, Millis now);
@@ -103,6 +104,8 @@ private:
     struct Held {
         GroupDelivery assigned;
         bool is_ready;
+        bool is_recalled = false;  ///< its member has gone, and the group asks for it and for
+                                   ///< those before it
     };
     boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
     boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet
