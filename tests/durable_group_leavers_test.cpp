@@ -85,6 +85,27 @@ TEST_CASE("a full store keeps what a member leaves to its group") {
     CHECK(worker.take().ends_with(hex("hello")));
 }
 
+TEST_CASE("a full store keeps what a member without a session leaves to its group") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    PlainClient guest(brokers, client_at(home, shards, "guest"));
+    arrive(helper, group);
+    brokers.settle();
+    helper.lose_connection();
+    guest.connect(true);
+    guest.send("82 r k1 s'" + std::string(group) + "' 01");
+    brokers.settle();
+    brokers->store_takes_nothing_new = true;
+    publish(brokers, client_at(home, shards, "desk"), "32 r s'x' k1 'hello'");
+    REQUIRE(guest.take().ends_with(hex("hello")));
+    guest.lose_connection();
+    brokers.settle();
+    brokers->store_takes_nothing_new = false;
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take().ends_with(hex("hello")));
+}
+
 TEST_CASE("after a restart a group's message still goes to another member when its own has ended") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));

@@ -329,3 +329,37 @@ TEST_CASE("a message at QoS 2 for a client and its group is no hindrance to the 
         CHECK(phone.take_messages().size() == 1);  // the store does not tell the two apart
     }
 }
+
+TEST_CASE("while the store is full, nothing new waits for a group without connected members") {
+    DurableCluster brokers(shards);
+    PlainClient helper(brokers, client_at(other, shards, "helper"));
+    const std::string desk_name = client_at(home, shards, "desk");
+    PlainClient desk(brokers, desk_name, desk_name, Version::v5_0);
+    arrive(helper, group);
+    desk.connect(true);
+    brokers.settle();
+    helper.take();
+    desk.take();
+    brokers->store_takes_nothing_new = true;
+    desk.send("32 r s'x' k1 [] 'm1'");  // its member is connected
+    brokers.settle();
+    CHECK(desk.take() == hex(wire("40 r k1")));
+    helper.send("40 r2 k1");
+    helper.lose_connection();
+    brokers.settle();
+    helper.take();
+    for (const char* publish : {"32 r s'x' k2 [] 'm2'", "34 r s'x' k2 [] 'm2'"}) {
+        const bool is_qos_1 = publish[1] == '2';
+        desk.send(publish);
+        brokers.settle();
+        CHECK(desk.take() == hex(wire((is_qos_1 ? "40" : "50") + std::string(" r k2 97"))));
+    }
+    CHECK(brokers->sum(&Counters::dropped_queue_full) == 2);
+    brokers->store_takes_nothing_new = false;
+    desk.send("32 r s'x' k3 [] 'm3'");
+    brokers.settle();
+    CHECK(desk.take() == hex(wire("40 r k3")));
+    helper.connect(false);
+    brokers.settle();
+    CHECK(helper.take().ends_with(hex(wire("32 r s'x' k2 'm3'"))));
+}

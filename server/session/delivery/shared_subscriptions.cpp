@@ -15,6 +15,10 @@ namespace {
 /// A member without a session may take so long to acknowledge what is stored for a retired owner.
 constexpr Millis retirement = 10 * 60'000;
 
+QoS qos_of(const Message& message, const ShareGroups::Choice& choice) {
+    return std::min(message.qos, choice.options.qos);
+}
+
 }  // namespace
 
 SharedSubscriptions::SharedSubscriptions(const ShardContext& context, const Tables& tables,
@@ -97,15 +101,20 @@ void SharedSubscriptions::give_back(std::vector<Delivery> deliveries, Millis now
 void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& topic,
                                   PartSource& parts, Millis now) {
     thread_.assert_here();
-    groups_.match(
-        topic, [&](const ShareGroups::Choice& choice) { assign(message, choice, 0, parts, now); });
+    groups_.match(topic, [&](const ShareGroups::Choice& choice) {
+        const bool waits = !choice.connected && qos_of(*message, choice) != QoS::at_most_once;
+        if (waits && sender_.queues().is_refused(choice.owner, {.message = message}))
+            parts.count(Fate::refused);
+        else
+            assign(message, choice, 0, parts, now);
+    });
 }
 
 /// Until now `owner` has the message in the store.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
                                  OwnerId owner, PartSource& parts, Millis now) {
     Delivery delivery{.message = message,
-                      .qos = std::min(message->qos, choice.options.qos),
+                      .qos = qos_of(*message, choice),
                       .retain = message->retain && choice.options.retain_as_published,
                       .share = choice.share};
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
@@ -312,9 +321,8 @@ void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     PartSource nobody_waits;
     if (const auto choice = groups_.choose(*delivery.share)) {
         // It would come late, and QoS 0 does not wait.
-        const bool is_too_late =
-            choice->member == returned.from &&
-            std::min(delivery.message->qos, choice->options.qos) == QoS::at_most_once;
+        const bool is_too_late = choice->member == returned.from &&
+                                 qos_of(*delivery.message, *choice) == QoS::at_most_once;
         if (is_too_late) return sender_.store().drop(delivery);
         return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
     }

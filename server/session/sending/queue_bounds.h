@@ -51,6 +51,10 @@ public:
         std::size_t messages = 0;
         std::size_t bytes = 0;
     };
+    /// Must the delivery not wait for this owner, because the store takes nothing new? Then it is
+    /// counted as dropped. `find_room` asks this, too.
+    bool is_refused(OwnerId owner, const Delivery& delivery);
+
     /// Puts messages into the session's queue in the order of stamps, within its bounds, or
     /// `least` if that is more.
     void merge(Session& session, Queue messages, Bounds least, Millis now);
@@ -93,7 +97,6 @@ public:
 
 private:
     bool has_expired(const Delivery& delivery, Millis now);
-    bool is_refused(OwnerId owner, const Delivery& delivery);
     Bounds bounds_of(const Exchanges& queue) const;
     static bool is_full(const Exchanges& queue, const Bounds& bounds, std::size_t bytes);
     bool is_short(OwnerId owner, const Exchanges& queue) const;
