@@ -250,6 +250,28 @@ TEST_CASE("nobody is told of a login whose connection ends before its CONNACK, h
         }
 }
 
+TEST_CASE("a login is not accepted when its connection has failed before its session is told") {
+    for (const unsigned expiry : {0U, 1000U}) {
+        CAPTURE(expiry);
+        RefusedLogin of;
+        of.go();
+        PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
+        again.connect(true, expiry, "wills/phone");
+        of.brokers.deliver();
+        again.link().is_broken = true;
+        of.brokers.settle();
+        again.lose_connection();
+        of.see_nothing();
+        CHECK(of.brokers->recorded.empty());
+        CHECK((of.session() != nullptr) == (expiry > 0));
+        // And it may come back.
+        again.connect(true);
+        of.brokers.settle();
+        REQUIRE(of.brokers->recorded.size() == 1);
+        CHECK(of.brokers->recorded[0].online);
+    }
+}
+
 TEST_CASE("a login that waits for the store when the gateway stops brings nobody online") {
     for (const bool was_here : {false, true}) {
         CAPTURE(was_here);

@@ -32,7 +32,7 @@ public:
     std::size_t backlog() const override { return stuck ? std::size_t{1} << 30 : 0; }
     void notify_when_drained() override { notify_drained = true; }
     void connack_sent() override {}
-    bool broken() const override { return false; }
+    bool broken() const override { return is_broken; }
     bool leaving() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
     std::string peer() const override { return "a client"; }
@@ -47,7 +47,8 @@ public:
     std::string bytes;
     std::optional<Ending> ending;
     bool notify_drained = false;
-    bool stuck = false;  ///< its socket accepts no bytes
+    bool stuck = false;      ///< its socket accepts no bytes
+    bool is_broken = false;  ///< its connection has failed, and its session is told later
     Millis heard = 0;
     std::string from = "127.0.0.1";
     Address origin;

@@ -401,10 +401,11 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
         --waiting_;
         Session* const waiting = receipts_.session_of(id);
         if (!waiting) return;
-        if (!stored.refused)
+        const Link& link = *waiting->link;
+        const bool is_ending = link.broken() || link.leaving();
+        if (stored.refused && !resumed) waiting->state.set_expiry(0);  // nothing of it is kept
+        if (!stored.refused && !is_ending)
             accepted(*waiting, resumed, std::move(*kept), monotonic_now());
-        else if (!resumed)
-            waiting->state.set_expiry(0);  // nothing of it is kept
     });
     // It can be disconnected meanwhile, and gets messages that come now after its CONNACK.
     session.unlink();
