@@ -19,6 +19,7 @@
 #include "server/cluster/membership.h"
 #include "server/cluster/row_call.h"
 #include "server/cluster/rules/pace.h"
+#include "tests/support/claimed_port.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
@@ -369,6 +370,12 @@ TEST_CASE("a node that has claimed an emptied Redis gives way to the node with t
 
 namespace {
 
+/// With this port for its link, so that a restarted node has the same address.
+Membership::Options node_at(const ClaimedPort& port, Membership::Options options) {
+    options.link.listen = "127.0.0.1:" + std::to_string(port.number());
+    return options;
+}
+
 /// A node that owns the data, and one that stands by and has seen it beat.
 struct OwnerAndStandby {
     OwnerAndStandby() {
@@ -400,6 +407,31 @@ TEST_CASE("without Redis an owner serves as long as no other has it") {
     CHECK(looks.answer() == Answer::away);
     CHECK(nodes.owner.may_serve());
     nodes.redis.go_on();
+}
+
+TEST_CASE("without Redis an owner serves on while another node is restarted") {
+    const QuietLog quiet;
+    RedisServer redis;
+    const ClaimedPort port;
+    Membership owner(patient_node("a", redis.target()));
+    REQUIRE(own(owner));
+    const auto options = node_at(port, patient_node("b", redis.target()));
+    std::optional<Membership> standby(std::in_place, options);
+    while (owner.view().nodes.size() < 2) owner.look();
+    redis.stop();
+    standby.reset();
+    std::thread starting([&] {
+        for (bool has_joined = false; !has_joined;) try {
+                const Membership again(options);
+                has_joined = true;
+            } catch (const RedisError&) {  // a supervisor starts it again
+            }
+    });
+    const auto end = std::chrono::steady_clock::now() + 2 * options.lease;
+    while (owner.may_serve() && std::chrono::steady_clock::now() < end) owner.look();
+    CHECK(owner.may_serve());
+    redis.go_on();
+    starting.join();
 }
 
 TEST_CASE("without Redis an owner takes nobody for dead whose link address means another machine") {

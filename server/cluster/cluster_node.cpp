@@ -31,6 +31,11 @@ const Beat* find_beat(const std::vector<Beat>& beats, const std::string& incarna
 
 }  // namespace
 
+/// The link answers before this node has joined. By such an answer the others know at once that
+/// the node's earlier process is gone. An owner needs that to serve on while Redis is away.
+ClusterNode::ClusterNode(Place place)
+    : place_(std::move(place)), hello_{place_.name + "#0000000000000000", "-"} {}
+
 LinkHello ClusterNode::hello() const {
     const std::lock_guard lock(mutex_);
     LinkHello hello = hello_;
@@ -79,7 +84,10 @@ std::vector<std::string> ClusterNode::find_dead(RedisConnection& redis, Deadline
 bool ClusterNode::is_gone(RedisConnection& redis, Deadline deadline, NodeLink& link,
                           const Poll& seen, const Beat& twin) {
     const LinkReport report = link.ask(seen.node(twin.incarnation).link_address);
-    if (report.state != LinkReport::State::unreachable) return report.is_gone(twin.incarnation);
+    // The answer may be this node's own, if the address is the same on each machine.
+    const bool is_own = report.hello.incarnation == hello().incarnation;
+    if (report.state != LinkReport::State::unreachable && !is_own)
+        return report.is_gone(twin.incarnation);
     std::this_thread::sleep_for(std::chrono::milliseconds(place_.pace.beat * 5 / 2));
     const Poll later = ClusterCalls(redis, deadline).poll();
     const Beat* const now = find_beat(later.beats, twin.incarnation);

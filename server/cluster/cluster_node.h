@@ -31,9 +31,10 @@ public:
         Pace pace{};
     };
 
-    explicit ClusterNode(Place place) : place_(std::move(place)) {}
+    explicit ClusterNode(Place place);
 
-    /// Any thread may call it, also before the node has joined.
+    /// Any thread may call it. Before the node has joined, the hello has an incarnation of this
+    /// name that never joins.
     LinkHello hello() const;
 
     /// Begins a new incarnation. Throws std::runtime_error if another node with this name is alive,
