@@ -434,6 +434,30 @@ TEST_CASE("without Redis an owner serves on while another node is restarted") {
     starting.join();
 }
 
+TEST_CASE(
+    "an owner without Redis does not serve beside a restarted node that has claimed its data") {
+    const QuietLog quiet;
+    RedisServer redis;
+    const ClaimedPort port;
+    ask(redis, {"ACL", "SETUSER", "owner", "on", ">secret", "~*", "&*", "+@all"});
+    RedisTarget as_owner = redis.target();
+    as_owner.user = "owner";
+    as_owner.password = "secret";
+    Membership owner(patient_node("a", as_owner));
+    REQUIRE(own(owner));
+    const auto options = node_at(port, patient_node("b", redis.target()));
+    std::optional<Membership> taker(std::in_place, options);
+    while (owner.view().nodes.size() < 2) owner.look();
+    ask(redis, {"ACL", "SETUSER", "owner", "off"});
+    ask(redis, {"CLIENT", "KILL", "USER", "owner"});
+    taker.reset();
+    const Looking looks(owner);
+    taker.emplace(options);
+    REQUIRE(own(*taker));
+    CHECK(looks.answer() == Answer::away);
+    CHECK_FALSE(owner.may_serve());
+}
+
 TEST_CASE("without Redis an owner takes nobody for dead whose link address means another machine") {
     const QuietLog quiet;
     RedisServer redis;

@@ -46,8 +46,9 @@ bool ServingLease::holds() const {
 bool ServingLease::lacks_redis(const Other& other, Millis most) const {
     const std::optional<LinkReport> report = link_.report(other.address, most);
     if (!report) return false;
-    if (report->is_gone(other.incarnation)) return true;
-    return report->state == LinkReport::State::answered && !report->hello.has_redis;
+    // If a later incarnation answers, the earlier one is gone, but the later one may claim.
+    if (report->state == LinkReport::State::answered) return !report->hello.has_redis;
+    return report->state == LinkReport::State::refused;
 }
 
 }  // namespace pulsegate
