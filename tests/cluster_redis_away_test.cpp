@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <initializer_list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,8 +17,8 @@
 #include "server/cluster/membership.h"
 #include "server/cluster/row_call.h"
 #include "server/cluster/rules/pace.h"
-#include "tests/support/claimed_port.h"
 #include "tests/support/cluster_options.h"
+#include "tests/support/looking_node.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
 
@@ -74,45 +72,6 @@ RowStore::Result write(Membership& node, const std::string& field, const std::st
         auto result = node.write({row(9, "t", field, value)}, false);
         if (result.answer != Answer::away) return result;
     }
-}
-
-/// One that is called once a beat, as the ledger does, as long as it stands.
-class Looking {
-public:
-    explicit Looking(Membership& node)
-        : thread_([this, &node] {
-              while (!ends_) {
-                  answer_ = node.look().answer;
-                  std::unique_lock lock(mutex_);
-                  end_.wait_for(lock, beat, [this] { return ends_.load(); });
-              }
-          }) {}
-    ~Looking() {
-        {
-            const std::lock_guard lock(mutex_);
-            ends_ = true;
-        }
-        end_.notify_one();
-        thread_.join();
-    }
-    Answer answer() const { return answer_; }
-
-private:
-    static constexpr std::chrono::milliseconds beat{20};
-
-    std::mutex mutex_;
-    std::condition_variable end_;
-    std::atomic<bool> ends_{false};
-    std::atomic<Answer> answer_{Answer::done};
-    std::thread thread_;
-};
-
-/// A call of Redis is given up before the lease ends, as it is with the usual settings.
-Membership::Options patient_node(std::string name, RedisTarget redis) {
-    Membership::Options options = hurried_node(std::move(name), std::move(redis));
-    options.beat = std::chrono::milliseconds(sanitized ? 1000 : 500);
-    options.lease = 8 * options.beat;
-    return options;
 }
 
 }  // namespace
@@ -366,129 +325,4 @@ TEST_CASE("a node that has claimed an emptied Redis gives way to the node with t
     CHECK(node.rewrite({}).answer == Answer::done);
     CHECK(write(fresh, "g", "1").answer == Answer::fenced);
     CHECK(fields_of(node) == Fields{{"f", "1"}});
-}
-
-namespace {
-
-/// With this port for its link, so that a restarted node has the same address.
-Membership::Options node_at(const ClaimedPort& port, Membership::Options options) {
-    options.link.listen = "127.0.0.1:" + std::to_string(port.number());
-    return options;
-}
-
-/// A node that owns the data, and one that stands by and has seen it beat.
-struct OwnerAndStandby {
-    OwnerAndStandby() {
-        REQUIRE(own(owner));
-        const Looking looks(owner);
-        int turns = 0;
-        standby.await_ownership([&] { return ++turns > 20; });
-    }
-    /// Longer than a lease.
-    void stand_by_without_redis() {
-        redis.stop();
-        const auto lease = patient_node("", redis.target()).lease;
-        const auto end = std::chrono::steady_clock::now() + lease + lease / 4;
-        standby.await_ownership([&] { return std::chrono::steady_clock::now() > end; });
-    }
-
-    const QuietLog quiet{};
-    RedisServer redis{};
-    Membership owner{patient_node("a", redis.target())};
-    Membership standby{patient_node("b", redis.target())};
-};
-
-}  // namespace
-
-TEST_CASE("without Redis an owner serves as long as no other has it") {
-    OwnerAndStandby nodes;
-    const Looking looks(nodes.owner);
-    nodes.stand_by_without_redis();
-    CHECK(looks.answer() == Answer::away);
-    CHECK(nodes.owner.may_serve());
-    nodes.redis.go_on();
-}
-
-TEST_CASE("without Redis an owner serves on while another node is restarted") {
-    const QuietLog quiet;
-    RedisServer redis;
-    const ClaimedPort port;
-    Membership owner(patient_node("a", redis.target()));
-    REQUIRE(own(owner));
-    const auto options = node_at(port, patient_node("b", redis.target()));
-    std::optional<Membership> standby(std::in_place, options);
-    while (owner.view().nodes.size() < 2) owner.look();
-    redis.stop();
-    standby.reset();
-    std::thread starting([&] {
-        for (bool has_joined = false; !has_joined;) try {
-                const Membership again(options);
-                has_joined = true;
-            } catch (const RedisError&) {  // a supervisor starts it again
-            }
-    });
-    const auto end = std::chrono::steady_clock::now() + 2 * options.lease;
-    while (owner.may_serve() && std::chrono::steady_clock::now() < end) owner.look();
-    CHECK(owner.may_serve());
-    redis.go_on();
-    starting.join();
-}
-
-TEST_CASE(
-    "an owner without Redis does not serve beside a restarted node that has claimed its data") {
-    const QuietLog quiet;
-    RedisServer redis;
-    const ClaimedPort port;
-    ask(redis, {"ACL", "SETUSER", "owner", "on", ">secret", "~*", "&*", "+@all"});
-    RedisTarget as_owner = redis.target();
-    as_owner.user = "owner";
-    as_owner.password = "secret";
-    Membership owner(patient_node("a", as_owner));
-    REQUIRE(own(owner));
-    const auto options = node_at(port, patient_node("b", redis.target()));
-    std::optional<Membership> taker(std::in_place, options);
-    while (owner.view().nodes.size() < 2) owner.look();
-    ask(redis, {"ACL", "SETUSER", "owner", "off"});
-    ask(redis, {"CLIENT", "KILL", "USER", "owner"});
-    taker.reset();
-    const Looking looks(owner);
-    taker.emplace(options);
-    REQUIRE(own(*taker));
-    CHECK(looks.answer() == Answer::away);
-    CHECK_FALSE(owner.may_serve());
-}
-
-TEST_CASE("without Redis an owner takes nobody for dead whose link address means another machine") {
-    const QuietLog quiet;
-    RedisServer redis;
-    auto options = patient_node("a", redis.target());
-    options.link.address = "192.0.2.1:7883";
-    Membership owner(options);
-    REQUIRE(own(owner));
-    options = patient_node("b", redis.target());
-    options.link.address = "127.0.0.1:1";  // refuses connections on the owner's machine
-    const Membership other(options);
-    while (owner.view().nodes.size() < 2) owner.look();
-    redis.stop();
-    const auto end = std::chrono::steady_clock::now() + 2 * options.lease;
-    while (owner.may_serve() && std::chrono::steady_clock::now() < end) owner.look();
-    CHECK_FALSE(owner.may_serve());
-    redis.go_on();
-}
-
-TEST_CASE("when Redis is back, an owner serves on although another node notices it first") {
-    OwnerAndStandby nodes;
-    {
-        const Looking looks(nodes.owner);
-        nodes.stand_by_without_redis();
-    }
-    REQUIRE(nodes.owner.may_serve());
-    nodes.redis.go_on();
-    int turns = 0;
-    nodes.standby.await_ownership([&] {
-        REQUIRE(nodes.owner.may_serve());
-        return nodes.standby.view().redis.away.empty() && ++turns > 40;  // four beats
-    });
-    CHECK(nodes.owner.look().answer == Answer::done);
-    CHECK(nodes.owner.may_serve());
 }

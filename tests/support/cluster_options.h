@@ -22,6 +22,14 @@ inline Membership::Options hurried_node(std::string name, RedisTarget redis) {
     return options;
 }
 
+/// A call of Redis is given up before the lease ends, as it is with the usual settings.
+inline Membership::Options patient_node(std::string name, RedisTarget redis) {
+    Membership::Options options = hurried_node(std::move(name), std::move(redis));
+    options.beat = std::chrono::milliseconds(sanitized ? 1000 : 500);
+    options.lease = 8 * options.beat;
+    return options;
+}
+
 /// For `Membership::await_ownership`: gives up after twice the lease of a node that hurries.
 inline auto after_two_leases() {
     const auto end = std::chrono::steady_clock::now() + 2 * hurried_node("", {}).lease;
