@@ -174,6 +174,32 @@ TEST_CASE("a primary that is back with older data is left alone while the newer 
     CHECK(node.view().redis.address == redis.target().addresses.front().text());
 }
 
+TEST_CASE("an owner writes again what Redis has lost in a failover to another server and back") {
+    const QuietLog quiet;
+    const std::vector<std::string> prompt{"--repl-diskless-sync-delay", "0"};
+    RedisServer redis(prompt), other(prompt);
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(60);
+    RedisConnection to_redis(redis.target(), soon), to_other(other.target(), soon);
+    const auto follow = [&](RedisConnection& replica, const RedisServer& primary) {
+        ask(replica, {"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+        std::string info;
+        do info = replica.call({"INFO", "replication"}, soon).text;
+        while (info_field(info, "master_link_status") != "up");
+    };
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    CHECK(write(node, "kept", "1").answer == Answer::done);
+    follow(to_other, redis);
+    ask(to_other, {"REPLICAOF", "NO", "ONE"});
+    CHECK(write(node, "lost", "1").answer == Answer::done);
+    follow(to_redis, other);
+    ask(to_redis, {"REPLICAOF", "NO", "ONE"});
+    SUBCASE("that closes connections") { ask(to_redis, {"CLIENT", "KILL", "TYPE", "normal"}); }
+    SUBCASE("that closes no connection") { node.look(); }
+    CHECK(write(node, "new", "1").answer == Answer::done);
+    CHECK(fields_of(node) == Fields{{"kept", "1"}, {"lost", "1"}, {"new", "1"}});
+}
+
 TEST_CASE("a claim that a failover has lost holds, and who was silent before it is fenced") {
     const QuietLog quiet;
     RedisServer redis(in_memory);

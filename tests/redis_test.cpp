@@ -404,6 +404,9 @@ TEST_CASE("a user who may not read what a start demands is told the permission")
 TEST_CASE("a field of INFO is found by its whole name") {
     const std::string_view info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nrun:x\r\n";
     CHECK(info_field(info, "run_id") == "abc");
+    CHECK(run_of("abc", info) == "abc");
+    CHECK(run_of("abc", "master_replid:123\r\nmaster_replid2:0000\r\n") == "abc");
+    CHECK(run_of("abc", "master_replid:456\r\nmaster_replid2:0123\r\n") == "abc/456");
     CHECK(info_field(info, "run") == "x");
     CHECK(info_field(info, "redis") == "");
 }

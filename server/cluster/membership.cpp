@@ -73,7 +73,7 @@ public:
         const Deadline deadline = Clock::now() + start_patience;
         redis_.connect(deadline, node_.birth());
         join(deadline);
-        run_ = redis_.connection().run_id();
+        run_ = redis_.connection().run();
         is_usable_ = true;
         show();
     }
@@ -181,7 +181,7 @@ Membership::Result Membership::Impl::use(Deadline deadline) {
         redis_.drop(error.what());
         return {Answer::away, error.what()};
     }
-    const std::string run = redis_.connection().run_id();
+    const std::string run = redis_.connection().run();
     const bool is_new_run = run != run_;
     if (is_new_run) {
         spdlog::warn("Redis at {} has begun a new run", redis_.connection().address());
@@ -295,7 +295,7 @@ void Membership::Impl::begin_anew(const Result& why, Deadline deadline) {
         emptied_since_.reset();
         spdlog::warn("joining again: {}", why.why);
         join(deadline);
-        run_ = redis_.connection().run_id();
+        run_ = redis_.connection().run();
     } catch (const RedisError& error) {
         redis_.drop(error.what());
     }
@@ -421,7 +421,7 @@ Membership::Result Membership::Impl::begin_rewrite(Deadline deadline) {
     if (result.answer != Answer::done) return result;
     ClusterCalls calls(redis, deadline);
     for (const std::string& hash : calls.row_hashes()) calls.call({"UNLINK", hash});
-    run_ = redis.run_id();
+    run_ = redis.run();
     is_usable_ = true;
     return result;
 }

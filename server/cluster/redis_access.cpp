@@ -1,5 +1,6 @@
 #include "server/cluster/redis_access.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ void RedisAccess::connect(Deadline deadline, const std::string& birth) {
                      connection_->run_id());
     known_.address = connection_->address();
     known_.run_id = connection_->run_id();
+    run_ = connection_->run();
 }
 
 /// A primary that was replaced in a failover may be back with older data, or with none.
@@ -43,8 +45,8 @@ std::unique_ptr<RedisConnection> RedisAccess::choose(Deadline deadline,
                                                      const std::string& birth) const {
     std::vector<std::unique_ptr<RedisConnection>> found;
     found.push_back(std::make_unique<RedisConnection>(target_, deadline));
-    if (known_.run_id.empty() || !target_.sentinel_name.empty()) return std::move(found.front());
-    const auto is_same_run = [&](const auto& redis) { return redis->run_id() == known_.run_id; };
+    if (run_.empty() || !target_.sentinel_name.empty()) return std::move(found.front());
+    const auto is_same_run = [&](const auto& redis) { return redis->run() == run_; };
     if (is_same_run(found.front())) return std::move(found.front());
     const std::string first = found.front()->address();
     RedisTarget other = target_;
@@ -82,7 +84,16 @@ void RedisAccess::note_answer() {
 }
 
 void RedisAccess::look_closer(Deadline deadline) {
-    const std::string info = connection_->call({"INFO", "memory", "replication"}, deadline).text;
+    const RedisReply reply = connection_->call({"INFO", "memory", "replication"}, deadline);
+    if (reply.is_error()) return;
+    const std::string& info = reply.text;
+    const std::string run = run_of(connection_->run_id(), info);
+    // An hour after its last replica has gone, a primary forgets that it was promoted.
+    if (run != run_ && run != connection_->run_id())
+        throw RedisError(
+            fmt::format("Redis at {} was a replica for a moment, and may have lost "
+                        "its newest changes",
+                        connection_->address()));
     known_.used_memory = count_in(info, "used_memory");
     known_.max_memory = count_in(info, "maxmemory");
     known_.replicas = count_in(info, "connected_slaves");

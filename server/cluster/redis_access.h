@@ -33,7 +33,7 @@ public:
     /// Redis has answered.
     void note_answer();
     /// The known facts about Redis, for people; `look_closer` asks Redis for them. Throws
-    /// RedisError.
+    /// RedisError, also if Redis has begun a new run on this connection.
     void look_closer(Deadline deadline);
     ClusterView::Redis view() const;
     std::uint64_t reconnects() const { return connects_ == 0 ? 0 : connects_ - 1; }
@@ -45,6 +45,7 @@ private:
     const RedisTerms terms_;
     std::unique_ptr<RedisConnection> connection_;
     ClusterView::Redis known_;
+    std::string run_;  ///< of the last connection
     Deadline answered_{};
     std::uint64_t connects_ = 0;
 };

@@ -56,6 +56,7 @@ void check_role(const RedisStream& stream, const RedisReply& role) {
 struct Primary {
     std::unique_ptr<RedisStream> stream;
     std::string run_id{};
+    std::string run{};
     std::string version{};
 };
 
@@ -77,6 +78,7 @@ Primary log_in(const RedisAddress& address, const RedisTarget& target, const Red
         throw RedisError(fmt::format("Redis at {} is still reading its data; wait until it has",
                                      stream.address()));
     primary.run_id = info_field(info.text, "run_id");
+    primary.run = run_of(primary.run_id, info.text);
     primary.version = info_field(info.text, "redis_version");
     return primary;
 }
@@ -143,6 +145,7 @@ RedisConnection::RedisConnection(const RedisTarget& target, Clock::time_point de
     Primary primary = find_primary(target, tls_.get(), deadline);
     stream_ = std::move(primary.stream);
     run_id_ = std::move(primary.run_id);
+    run_ = std::move(primary.run);
     version_ = std::move(primary.version);
 }
 
@@ -163,6 +166,15 @@ std::string info_field(std::string_view info, std::string_view name) {
             return std::string(line.substr(name.size() + 1));
     }
     return "";
+}
+
+/// Each promotion draws a new `master_replid`, and moves the last one to `master_replid2`. A
+/// primary that was never promoted draws a new `master_replid` when its first replica comes, but
+/// then the second one is only zeros.
+std::string run_of(const std::string& run_id, std::string_view info) {
+    const bool was_promoted =
+        info_field(info, "master_replid2").find_first_not_of('0') != std::string::npos;
+    return was_promoted ? run_id + '/' + info_field(info, "master_replid") : run_id;
 }
 
 }  // namespace pulsegate

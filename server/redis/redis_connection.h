@@ -43,6 +43,8 @@ public:
     const std::string& address() const { return stream_->address(); }
     /// The id of this run of the server. A restarted server, or another one, has another id.
     const std::string& run_id() const { return run_id_; }
+    /// See `run_of`.
+    const std::string& run() const { return run_; }
     /// "7.0.15"
     const std::string& version() const { return version_; }
 
@@ -50,10 +52,16 @@ private:
     std::unique_ptr<RedisTls> tls_;  ///< null: without TLS
     std::unique_ptr<RedisStream> stream_;
     std::string run_id_;
+    std::string run_;
     std::string version_;
 };
 
 /// The value of a line `name:value` of INFO; "" if there is none.
 std::string info_field(std::string_view info, std::string_view name);
+
+/// The run of a primary's data: it changes when the server may have lost changes. A server that was
+/// a replica for a while has its `run_id` still, but it may have discarded what its primary had
+/// not. `info` is its INFO, with the section on replication.
+std::string run_of(const std::string& run_id, std::string_view info);
 
 }  // namespace pulsegate
