@@ -238,6 +238,32 @@ TEST_CASE("what was refused without an answer is put back with the next write") 
     CHECK(fields_of(rows, "delayed", partition_of(user_ann)) == before);
 }
 
+TEST_CASE("the log of events is the same after a first write without an answer") {
+    const QuietLog quiet;
+    MemoryRows rows;
+    auto options = mirrored_in(rows);
+    options.events.webhook_kinds = 1;
+    Ledger::Visitor nobody;
+    std::uint64_t log = 0;
+    {
+        SqliteLedger ledger(options);
+        ledger.load(nobody);
+        log = ledger.events().log;
+        bool is_first = true;
+        rows.judge_by([&](const auto&, bool) {
+            return std::exchange(is_first, false) ? WriteFate{Answer::away, true} : WriteFate{};
+        });
+        while (commit(ledger, {PutEvent{.body = "{}"}}) != Outcome::committed) {
+        }
+        rows.judge_by({});
+    }
+    SqliteLedger ledger(options);
+    ledger.load(nobody);
+    CHECK(ledger.events().log == log);
+    CHECK(ledger.events().delivered == 0);
+    CHECK(ledger.events().waiting > 0);
+}
+
 TEST_CASE("a row that may lie anywhere is not deleted by what puts others back") {
     const QuietLog quiet;
     constexpr std::size_t receivers = 3;  // the column

@@ -66,6 +66,11 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});
       }) {
     commits_.begin_wal(store_.mark.next_wal());
+    if (!mirror_) return;
+    // Else a first transaction without an answer would delete the first rows of the log of events.
+    mirror_->write();
+    if (!database_.ok()) throw std::runtime_error(database_.error_text());
+    mirror_->committed();
 }
 
 SqliteLedger::~SqliteLedger() { close(); }
