@@ -84,6 +84,18 @@ TEST_CASE("a unit of many rows of one table is one call") {
     CHECK(rows_of(node).empty());
 }
 
+TEST_CASE("large rows are read a few at a time") {
+    const QuietLog quiet;
+    // Redis closes a connection that has a reply of 14 MB. All rows together have 20 MB.
+    RedisServer redis({"--client-output-buffer-limit", "normal", "14mb", "14mb", "0"});
+    Membership node(hurried_node("a", redis.target()));
+    REQUIRE(own(node));
+    const std::string large(200'000, 'x');
+    for (int i = 0; i < 100; ++i)
+        CHECK(write_again(node, {row(7, "message", std::to_string(i), large)}) == Answer::done);
+    CHECK(rows_of(node).size() == 100);
+}
+
 TEST_CASE("a second node of the same name is refused while the first one lives") {
     const QuietLog quiet;
     RedisServer redis;

@@ -12,6 +12,7 @@
 
 #include "server/cluster/cluster_calls.h"
 #include "server/cluster/cluster_node.h"
+#include "server/cluster/hash_scan.h"
 #include "server/cluster/holdings.h"
 #include "server/cluster/link/node_link.h"
 #include "server/cluster/redis_access.h"
@@ -312,21 +313,15 @@ void Membership::Impl::read_rows(const Visit& visit) {
         const auto place = parse_partition_key(hash);
         if (!place) continue;
         RowKey key{place->first, place->second};
-        std::string cursor = "0";
-        do {
-            const RedisReply page =
-                ClusterCalls(redis, patience()).call({"HSCAN", hash, cursor, "COUNT", "1000"});
-            if (page.items.size() != 2)
-                throw RedisError(fmt::format("{}: HSCAN {}: {}", redis.address(), hash, page.text));
-            cursor = page.items[0].text;
+        HashScan scan(redis, hash);
+        while (!scan.is_done()) {
+            scan.read_page(patience(), [&](const std::string& field, std::string_view value) {
+                key.field = field;
+                visit(key, value);
+            });
             const Result beaten = beat_if_due(patience());
             if (beaten.answer != Answer::done) throw RedisError(beaten.why);
-            const auto& fields = page.items[1].items;
-            for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
-                key.field = fields[i].text;
-                visit(key, fields[i + 1].text);
-            }
-        } while (cursor != "0");
+        }
     }
 }
 
