@@ -135,6 +135,20 @@ TEST_CASE("a node that has just joined comes last in the succession") {
     CHECK(newcomer.claimants_before(36'999) == 0);
 }
 
+TEST_CASE("of two nodes that join at once, the one with the first heartbeat may claim first") {
+    for (const bool is_a_first : {true, false}) {
+        CAPTURE(is_a_first);
+        const std::string first = std::string(is_a_first ? "a" : "b") + "#0123456789abcdef";
+        const std::string second = std::string(is_a_first ? "b" : "a") + "#0123456789abcdef";
+        Judge quick(first, {}, 0), slow(second, {}, 0);
+        quick.hear(0, {beat(1, first), beat(0, second)});
+        slow.hear(10, {beat(1, first), beat(1, second)});
+        quick.hear(1000, {beat(2, first), beat(1, second)});
+        CHECK(quick.claimants_before(1000) == 0);
+        CHECK(slow.claimants_before(1000) == 1);
+    }
+}
+
 TEST_CASE("each living node has a place of its own for each partition") {
     const std::vector<std::string> living{"a", "b", "c"};
     std::map<std::string, int> first;

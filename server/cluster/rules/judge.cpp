@@ -16,13 +16,14 @@ void Judge::hear(Millis now, const std::vector<Beat>& beats) {
     for (const Beat& beat : beats) {
         if (beat.incarnation == self_) continue;
         const auto known = others_.find(beat.incarnation);
-        Watched watched = known == others_.end() ? Watched{} : known->second;
+        const Watched unknown{.since = has_polled_ ? now : watched_since_,
+                              .is_senior = !has_polled_ && beat.judged > 0};
+        Watched watched = known == others_.end() ? unknown : known->second;
         if (known != others_.end() && beat.judged == known->second.last.judged) {
             watched.stands += gap;
             watched.polls += counts;
         } else {
             watched.has_beaten = known != others_.end();
-            if (!watched.has_beaten) watched.since = has_polled_ ? now : watched_since_;
             watched.stands = 0;
             watched.polls = 0;
         }
@@ -95,7 +96,7 @@ std::size_t Judge::claimants_before(Millis free_since) const {
     std::vector<std::string> rivals;
     for (const auto& [incarnation, watched] : others_) {
         if (watched.last.is_condemned || node_name_of(incarnation) == name) continue;
-        seniors += watched.since == watched_since_;
+        seniors += watched.is_senior;
         if (!had_just_joined(watched.since, free_since))
             rivals.emplace_back(node_name_of(incarnation));
     }

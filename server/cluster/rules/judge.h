@@ -68,6 +68,7 @@ private:
         std::uint64_t polls = 0;  ///< polls in which the counter did not rise
         bool has_beaten = false;  ///< it has sent a heartbeat since it is watched
         Millis since = 0;         ///< when it was first seen
+        bool is_senior = false;   ///< it had sent a heartbeat before this node's first poll
     };
 
     std::uint64_t polls_in_lease() const;
