@@ -9,10 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "server/base/moved_wall_clock.h"
 #include "server/message/topics.h"
+#include "server/session/users/presence.h"
+#include "server/store/sqlite_ledger.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/durable_steps.h"
+#include "tests/support/memory_rows.h"
 #include "tests/support/presence_watcher.h"
+#include "tests/support/quiet_log.h"
 
 using namespace pulsegate;
 
@@ -258,4 +263,45 @@ TEST_CASE("a new user is told of when a disk that has failed takes it") {
     brokers.settle();
     watcher.read();
     CHECK(watcher.known().count("ann") == 1);
+}
+
+namespace {
+
+struct Handset : Device {
+    Handset() : Device("handset", 0) {}
+    Millis last_packet() const override { return 0; }
+    Millis limit() const override { return 0; }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a version that was told while nothing could be stored is not above those after a crash") {
+    const QuietLog quiet;
+    MemoryRows rows;
+    const SqliteLedger::Options options{.patience = std::chrono::milliseconds(20),
+                                        .first_pause = std::chrono::milliseconds(1),
+                                        .stop_patience = std::chrono::milliseconds(1),
+                                        .rows = &rows};
+    Ledger::Visitor nobody;
+    MovedWallClock clock;
+    std::uint64_t told = 0;
+    {
+        SqliteLedger ledger(options);
+        ledger.load(nobody);
+        rows.judge_by([](const auto&, bool) {
+            return MemoryRows::Fate{RowStore::Answer::away, false};
+        });
+        clock.advance(300'000);
+        Presence presence;
+        Handset handset;
+        User& user = presence.find_or_create("ann");
+        presence.arrive(user, handset, wall_now());
+        presence.depart(user, handset, Cause::logout, wall_now(), wall_now());
+        told = user.version;
+        clock.advance(-300'000);  // that of the next node
+    }
+    rows.judge_by({});
+    SqliteLedger next(options);
+    CHECK(next.load(nobody).version_floor >= told);
 }

@@ -11,6 +11,7 @@
 
 #include "server/base/log.h"
 #include "server/base/overloaded.h"
+#include "server/message/stored_floor.h"
 #include "server/store/start/opening.h"
 
 namespace pulsegate {
@@ -89,7 +90,9 @@ GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& 
       begin_(database, "BEGIN IMMEDIATE"),
       commit_(database, "COMMIT"),
       floor_(floor),
-      next_floor_(floor) {}
+      next_floor_(floor) {
+    set_stored_floor(floor_);
+}
 
 std::size_t GroupCommit::commit(std::deque<Request>& requests, std::optional<std::size_t> count) {
     for (;;) {
@@ -199,6 +202,7 @@ void GroupCommit::keep_floor() {
 
 void GroupCommit::committed(const std::deque<Request>& requests, std::size_t count) {
     floor_ = next_floor_;
+    set_stored_floor(floor_);
     must_write_floor_ = false;
     if (mirror_) mirror_->committed();
     next_wal_.reset();

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "server/base/machine.h"
+#include "server/message/stored_floor.h"
 #include "server/store/tables/store_reader.h"
 
 namespace pulsegate {
@@ -73,7 +74,10 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
     mirror_->committed();
 }
 
-SqliteLedger::~SqliteLedger() { close(); }
+SqliteLedger::~SqliteLedger() {
+    close();
+    set_stored_floor(no_stored_floor);
+}
 
 void SqliteLedger::set_room(std::size_t all, std::size_t events) {
     room_ = all;

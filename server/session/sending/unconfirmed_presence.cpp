@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/session/users/presence.h"
+
 namespace pulsegate {
 
 namespace {
@@ -25,12 +27,13 @@ void UnconfirmedPresence::sent(const Session& session, std::uint64_t since, Mill
     pages.at = now;
 }
 
-/// A change is sent soon after it, and its version is not below the clock.
+/// A change is sent soon after it. While the store takes nothing, versions stay behind the clock.
 std::uint64_t UnconfirmedPresence::take(const Session& session, Millis last_packet, Millis limit,
                                         Millis now) {
     const Millis arrived = arrived_until(last_packet, limit);
     const WallMillis changed = expiry_clock(now) - (now - arrived);
-    auto since = static_cast<std::uint64_t>(std::max<WallMillis>(changed, 0));
+    std::uint64_t since = version_by_clock(changed);
+    if (since > 0) --since;
     const auto pages = pages_.find(&session);
     if (pages == pages_.end()) return since;
     if (pages->second.at >= arrived) since = std::min(since, pages->second.since);

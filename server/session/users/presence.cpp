@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/message/stored_floor.h"
 #include "server/message/topics.h"
 #include "server/session/terms/recorded_name.h"
 #include "server/session/users/dormant_record.h"
@@ -28,6 +29,9 @@ constexpr int devices_compared = 1000;
 /// Users who never stayed are also forgotten after a minute if their names exceed this sum.
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr Millis a_minute = 60'000;
+
+/// How many changes of a user can be counted between the clock and the stored floor, at least.
+constexpr std::uint64_t room_to_count = 10'000;
 
 /// A clock before 1970 made greater versions, which few readers of JSON accept as numbers.
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
@@ -270,8 +274,7 @@ void Presence::change(PresenceEntry& user, Cause cause, WallMillis now) {
     by_change_.erase(by_change_.iterator_to(user));
     // Others may be ahead of the clock: who goes through the users must meet this one again.
     const auto latest = by_change_.empty() ? 0 : by_change_.rbegin()->version;
-    user.version =
-        std::max({user.version + 1, version_floor_ + 1, latest, static_cast<std::uint64_t>(now)});
+    user.version = std::max({user.version + 1, version_floor_ + 1, latest, version_by_clock(now)});
     insert_by_change(user);
     user.cause = cause;
 }
@@ -354,6 +357,13 @@ std::string to_json(const PresenceChange& change) {
         {"client", recorded_name(change.client)},
         {"silent_ms", change.silent},
     });
+}
+
+/// The floor of a store that takes nothing stays behind the clock. If versions passed it, they
+/// would fall after a crash, when the clock of the next process is late. Then they only count.
+std::uint64_t version_by_clock(WallMillis now) {
+    const std::uint64_t most = time_of(stored_floor()) - room_to_count;
+    return std::min(static_cast<std::uint64_t>(std::max<WallMillis>(now, 0)), most);
 }
 
 PutUser stored_presence(const User& user) {

@@ -131,9 +131,9 @@ std::string to_json(const PresenceChange& change);
 /// knows devices but no connections; it belongs to the shard's thread and has no clock. A user may
 /// be dormant: a look-up by name unpacks the user.
 ///
-/// A user's version grows with every change and is never below the wall clock's milliseconds. So it
-/// keeps growing after the user was forgotten, and after a restart. After a crash, all versions
-/// begin above every version that anybody was told.
+/// A user's version grows with every change, and follows the wall clock's milliseconds up to the
+/// stored floor. So it keeps growing after the user was forgotten, and after a restart. After a
+/// crash, all versions begin above every version that anybody was told.
 class Presence {
 public:
     /// `most_known`: above that many users, some are forgotten early.
@@ -260,6 +260,9 @@ private:
     std::uint64_t version_floor_ = 0;  ///< no forgotten user had a greater version
     [[no_unique_address]] OwnerThread thread_;
 };
+
+/// The least version of a change at this time.
+std::uint64_t version_by_clock(WallMillis now);
 
 /// A user's presence for the store.
 PutUser stored_presence(const User& user);
