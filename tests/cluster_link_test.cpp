@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -285,4 +286,35 @@ TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
     lease.end();
     lease.renew(boot_now(), {});
     CHECK_FALSE(lease.holds());
+}
+
+TEST_CASE("an owner without Redis hears of a new node with Redis when that one asks it") {
+    Node owner("owner#1"), newcomer("newcomer#1");
+    const std::string address = owner.link.address();
+    newcomer.has_redis = false;
+    CHECK(newcomer.link.ask(address).state == State::answered);
+    const auto stranger = std::make_unique<NodeLink>(on_loopback(), asked_again_after, [] {
+        return LinkHello{"stranger#1", "other", true};
+    });
+    CHECK(stranger->ask(address).state == State::answered);
+
+    const Pace pace{.lease = 200'000, .beat = 50'000};
+    ServingLease lease(owner.link, pace);
+    const auto expire_while_away = [&] {
+        const Millis end = boot_now() + 20;
+        lease.renew(end - pace.lease, {});
+        lease.note_away();
+        while (boot_now() < end) std::this_thread::yield();
+    };
+    expire_while_away();
+    CHECK(lease.holds());
+    newcomer.has_redis = true;
+    newcomer.link.watch({address});
+    while (!owner.link.was_asked_with_redis(pace.lease)) std::this_thread::yield();
+    expire_while_away();
+    CHECK_FALSE(lease.holds());
+    newcomer.has_redis = false;  // Redis is away for all
+    while (owner.link.was_asked_with_redis(pace.lease)) std::this_thread::yield();
+    expire_while_away();
+    CHECK(lease.holds());
 }

@@ -35,6 +35,17 @@ bool ServingLease::holds() const {
     if (away_since_ == never || away_since_ >= ends_at) return false;
     if (now - ends_at > longest_pause) return false;
     const Millis most = 2 * pace_.beat;
+    const auto has_redis = [&](const Other& other) {
+        const auto report = link_.report(other.address, most);
+        return report && report->hello.has_redis;
+    };
+    // A node that has joined since the last heartbeat asks this one before it can condemn it. A
+    // node that has claimed the data has nobody else to condemn, and no longer says that it has
+    // Redis. So only a heartbeat begins another lease.
+    if (link_.was_asked_with_redis(3 * pace_.beat) || std::ranges::any_of(others_, has_redis)) {
+        ends_at_ = now - longest_pause - 1;
+        return false;
+    }
     if (!std::all_of(others_.begin(), others_.end(),
                      [&](const Other& other) { return lacks_redis(other, most); }))
         return false;

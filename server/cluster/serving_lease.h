@@ -14,8 +14,9 @@ namespace pulsegate {
 
 /// How long this node may serve its partitions. An answered heartbeat gives it a lease. When Redis
 /// is away, the lease continues as long as each other node says over its link that it has no Redis
-/// either, or its process is gone and no later one listens there: then none of these nodes can have
-/// claimed anything. A node with an address that was not known at the last heartbeat is not asked.
+/// either, or its process is gone and no later one listens there. A node with an address that was
+/// not known at the last heartbeat cannot be asked, but it asks this node. So no node can have
+/// claimed anything.
 ///
 /// A stopped process must not mistake its own silence for the silence of Redis, and does not know
 /// whether a node has joined meanwhile. So a lease continues only if Redis was known to be away

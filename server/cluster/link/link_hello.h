@@ -7,7 +7,8 @@
 
 namespace pulsegate {
 
-/// The line that a node sends first on each connection to its link:
+/// The line that a node sends first on each connection to its link, and that a node that asks
+/// answers:
 ///
 ///     pulsegate-link 1 west#0123456789abcdef 6f1c… redis 8
 ///

@@ -84,6 +84,8 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     std::optional<std::string> answer;
     if (!error) answer = co_await std::move(reading);
     const std::string birth = hello().birth;
+    const std::optional<LinkHello> asker = parse_link_hello(answer.value_or(""));
+    if (asker && asker->birth == birth) note_asker(*asker);
     auto request = parse_request_line(answer.value_or(""));
     if (request && request->node.birth == birth) {
         request->is_of_node = guest->has_tls();
@@ -126,6 +128,22 @@ LinkHello LinkListener::hello() const {
     const std::lock_guard lock(mutex_);
     hello.shards = shards_;
     return hello;
+}
+
+/// Its last word counts: Redis may be away for it, too, in the meantime.
+void LinkListener::note_asker(const LinkHello& asker) {
+    const std::lock_guard lock(asker_mutex_);
+    if (asker.has_redis) {
+        asker_with_redis_ = asker.incarnation;
+        asked_with_redis_ = boot_now();
+    } else if (asker.incarnation == asker_with_redis_) {
+        asker_with_redis_.clear();
+    }
+}
+
+bool LinkListener::was_asked_with_redis(Millis most) const {
+    const std::lock_guard lock(asker_mutex_);
+    return !asker_with_redis_.empty() && asked_with_redis_ > boot_now() - most;
 }
 
 void LinkListener::accept_edges(unsigned shards, EdgeHandler handler,

@@ -7,7 +7,9 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 
+#include "server/base/clock.h"
 #include "server/base/files/unique_fd.h"
 #include "server/cluster/link/carried_request.h"
 #include "server/cluster/link/link_hello.h"
@@ -33,6 +35,10 @@ public:
 
     boost::asio::ip::tcp::endpoint address() const { return acceptor_.local_endpoint(); }
 
+    /// Has a node asked this one within the last `most`, and said that it has Redis? Any thread may
+    /// call it.
+    bool was_asked_with_redis(Millis most) const;
+
     /// From now on the hello says that this node has so many shards, and the handlers get the links
     /// of edges and the requests on the thread of `io`. Any thread may call it.
     void accept_edges(unsigned shards, EdgeHandler handler, RequestHandler request_handler);
@@ -45,6 +51,7 @@ private:
     void close_oldest_guest();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
+    void note_asker(const LinkHello& asker);
     bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
     UniqueFd hand_over(CarriedRequest request);
     boost::asio::awaitable<void> refuse(std::shared_ptr<LinkSocket> guest, bool says_so);
@@ -55,6 +62,9 @@ private:
     /// Connections that have not shown yet what they are for, the oldest first.
     std::list<std::shared_ptr<LinkSocket>> guests_;
     int requests_ = 0;  ///< that are carried
+    mutable std::mutex asker_mutex_;
+    std::string asker_with_redis_;  ///< the last one, by its incarnation; guarded by `asker_mutex_`
+    Millis asked_with_redis_ = 0;   ///< when, by `boot_now`; guarded by `asker_mutex_`
     mutable std::mutex mutex_;
     unsigned shards_ = 0;             ///< guarded by the mutex
     EdgeHandler edge_handler_;        ///< guarded by the mutex, also while it is called

@@ -48,9 +48,14 @@ asio::awaitable<LinkVisit> visit_link(std::string address, std::shared_ptr<asio:
 }
 
 asio::awaitable<LinkReport> probe_link(std::string address, std::shared_ptr<asio::ssl::context> tls,
-                                       std::chrono::milliseconds patience) {
+                                       LinkHello self, std::chrono::milliseconds patience) {
     asio::awaitable<LinkVisit> visiting = visit_link(std::move(address), std::move(tls), patience);
     LinkVisit visit = co_await std::move(visiting);
+    if (visit.report.state == LinkReport::State::answered) {
+        const std::string line = to_line(self);
+        asio::awaitable<error_code> writing = visit.socket->write(line);
+        co_await std::move(writing);
+    }
     co_return std::move(visit.report);
 }
 

@@ -43,9 +43,9 @@ boost::asio::awaitable<LinkVisit> visit_link(std::string address,
                                              std::shared_ptr<boost::asio::ssl::context> tls,
                                              std::chrono::milliseconds patience);
 
-/// Asks the node at this address once.
+/// Asks the node at this address once, and answers with `self`, the hello of this node.
 boost::asio::awaitable<LinkReport> probe_link(std::string address,
                                               std::shared_ptr<boost::asio::ssl::context> tls,
-                                              std::chrono::milliseconds patience);
+                                              LinkHello self, std::chrono::milliseconds patience);
 
 }  // namespace pulsegate

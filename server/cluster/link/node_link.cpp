@@ -70,7 +70,9 @@ std::optional<LinkReport> NodeLink::report(const std::string& address, Millis mo
 }
 
 LinkReport NodeLink::ask(const std::string& address) {
-    return asio::co_spawn(io_, probe_link(address, tls_, answer_patience), asio::use_future).get();
+    return asio::co_spawn(io_, probe_link(address, tls_, hello_(), answer_patience),
+                          asio::use_future)
+        .get();
 }
 
 void NodeLink::dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done) {
@@ -127,7 +129,7 @@ asio::awaitable<void> NodeLink::keep_asking() {
 
 asio::awaitable<void> NodeLink::ask_watched(std::string address) {
     const Millis asked = boot_now();
-    asio::awaitable<LinkReport> probing = probe_link(address, tls_, answer_patience);
+    asio::awaitable<LinkReport> probing = probe_link(address, tls_, hello_(), answer_patience);
     LinkReport report = co_await std::move(probing);
     const std::lock_guard lock(mutex_);
     const auto found = watched_.find(address);

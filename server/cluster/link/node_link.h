@@ -26,7 +26,8 @@ namespace pulsegate {
 /// thread may call it.
 class NodeLink {
 public:
-    /// `pause` is the time before nodes are asked again. `hello` is called on the link's thread.
+    /// `pause` is the time before nodes are asked again. `hello` is called on the link's thread,
+    /// and on that of a caller of `ask`.
     /// Throws std::runtime_error with the remedy.
     NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello);
     ~NodeLink();
@@ -45,6 +46,9 @@ public:
 
     /// Asks once, and waits up to a second for the answer.
     LinkReport ask(const std::string& address);
+
+    /// See LinkListener.
+    bool was_asked_with_redis(Millis most) const { return listener_.was_asked_with_redis(most); }
 
     /// Accepts edges and requests or refuses them, as LinkListener says.
     void accept_edges(unsigned shards, LinkListener::EdgeHandler handler,
