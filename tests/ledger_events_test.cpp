@@ -66,6 +66,36 @@ TEST_CASE("events are numbered in the order of commits, from 1 on, also after a 
     CHECK(numbers(read(*store, 3, presence)) == std::vector<EventNumber>{4});
 }
 
+TEST_CASE("numbers of events that a failover has lost are not used again") {
+    const QuietLog quiet;
+    Ledger::Visitor nobody;
+    MemoryRows rows, older;
+    SqliteLedger ledger({.rows = &rows});
+    ledger.load(nobody);
+    put_events(ledger, 5);
+    for (const auto& [key, value] : rows.rows()) older.put(key, value);
+    put_events(ledger, 2);
+    EventLogState state;
+    {
+        SqliteLedger next({.rows = &older});
+        next.load(nobody);
+        CHECK(next.events().log == ledger.events().log);
+        CHECK(next.events().last == 5);
+        put_events(next, 2);
+        state = next.events();
+        CHECK(state.last - 1 > 7);
+        CHECK(state.lost_after == 5);
+        CHECK(state.lost_upto == state.last - 2);
+        CHECK(numbers(read(next, 4, presence)) ==
+              std::vector<EventNumber>{5, state.last - 1, state.last});
+    }
+    SqliteLedger again({.rows = &older});  // it was closed in order
+    again.load(nobody);
+    CHECK(again.events().lost_upto == state.lost_upto);
+    put_events(again, 1);
+    CHECK(again.events().last == state.last + 1);
+}
+
 TEST_CASE("a reader gets the kinds it asks for, and where to go on") {
     Store store(each_kind());
     commit(*store, {event(0), event(3), event(3), event(0), event(1)});

@@ -105,6 +105,21 @@ class PresenceFeedTest(unittest.TestCase):
         with self.start() as gateway:
             self.assertEqual(self.changes(gateway, cursor)[1]["changes"], [])
 
+    def test_a_cursor_that_a_crash_may_have_lost_is_refused(self):
+        gateway = self.start("--fsync", "1s").start()
+        cursor = self.changes(gateway)[1]["cursor"]
+        gateway.connect("phone", username="ann", keepalive=4)
+        _, cursor = self.read_until(gateway, cursor, 1)
+        gateway.kill()
+        gateway.folder.cleanup()
+        log, number = cursor.split("-")
+        with self.start("--fsync", "1s") as gateway:
+            gateway.connect("phone", username="bob")
+            self.read_until(gateway, cursor, 1)
+            status, answer = self.changes(gateway, f"{log}-{int(number) + 1}")
+            self.assertEqual((status, answer["code"]), (410, "cursor_too_old"))
+            self.assertEqual(self.changes(gateway, answer["cursor"])[0], 200)
+
     def test_a_long_poll_is_answered_at_the_next_change(self):
         with self.start() as gateway:
             cursor = self.changes(gateway)[1]["cursor"]

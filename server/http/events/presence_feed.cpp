@@ -142,7 +142,10 @@ std::optional<PresenceFeed::Cursor> PresenceFeed::read_cursor(std::string_view t
 
 bool PresenceFeed::has_all_after(Cursor cursor) const {
     const EventLogState state = log();
-    return cursor.log == state.log && cursor.number <= state.last && has_all_after(cursor.number);
+    // If the log has lost this event, the change of presence that it reported is lost as well.
+    const bool is_lost = cursor.number > state.lost_after && cursor.number <= state.lost_upto;
+    return cursor.log == state.log && !is_lost && cursor.number <= state.last &&
+           has_all_after(cursor.number);
 }
 
 awaitable<std::optional<EventPage>> PresenceFeed::read(EventNumber after, std::size_t most,

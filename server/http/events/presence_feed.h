@@ -35,7 +35,8 @@ public:
     };
     static std::optional<Cursor> read_cursor(std::string_view text);
 
-    /// True if the log still has all events after the one with this number.
+    /// True if the log still has all events after the one with this number, and that one was not
+    /// lost in a crash.
     bool has_all_after(Cursor cursor) const;
     bool has_all_after(EventNumber number) const { return log().first <= number + 1; }
     EventNumber last() const { return log().last; }

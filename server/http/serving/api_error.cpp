@@ -91,7 +91,8 @@ constexpr ApiErrorRow table[] = {
     {ApiError::bad_settings, "bad_settings", status::unprocessable_entity,
      "A setting is wrong, or a file that a setting names; `faults` lists all mistakes."},
     {ApiError::cursor_too_old, "cursor_too_old", status::gone,
-     "The log no longer contains the changes after this cursor."},
+     "The log no longer contains the changes after this cursor, or a crash may have undone the "
+     "change at this cursor."},
     {ApiError::body_too_large, "body_too_large", status::payload_too_large,
      "The body is larger than this method takes."},
     {ApiError::request_under_way, "request_under_way", status::conflict,

@@ -9,7 +9,8 @@
 
 namespace pulsegate {
 
-/// The number of an event: one more than that of the event before, in the order of commits.
+/// The number of an event, in the order of commits: one more than that of the event before, unless
+/// a start had to leave numbers out.
 using EventNumber = std::uint64_t;
 
 /// A stored event.
@@ -35,9 +36,12 @@ struct DeadLetter {
 
 /// The state of the log, as of the last commit.
 struct EventLogState {
-    std::uint64_t log = 0;      ///< a random number of this log
-    EventNumber first = 1;      ///< the oldest event that is kept
-    EventNumber last = 0;       ///< 0: there was no event yet
+    std::uint64_t log = 0;  ///< a random number of this log
+    EventNumber first = 1;  ///< the oldest event that is kept
+    EventNumber last = 0;   ///< 0: there was no event yet
+    /// Numbers after the first one and up to the second one belong to no events of this log, but
+    /// the log may have lost such events after others were told of them.
+    EventNumber lost_after = 0, lost_upto = 0;
     EventNumber delivered = 0;  ///< the webhook has all events up to this one
     std::uint64_t waiting = 0;  ///< events that wait for the webhook
     std::size_t bytes = 0;      ///< bytes of the kept events

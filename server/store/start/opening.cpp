@@ -168,6 +168,28 @@ std::uint64_t version_floor(Database& database, Stamp floor) {
     return std::max({last, time_of(floor), static_cast<std::uint64_t>(wall_now())});
 }
 
+/// The last process may have told others of events that a power cut or a failover has lost. Their
+/// numbers are not used again.
+void skip_event_numbers(Database& database) {
+    if (number(database, "SELECT value FROM meta WHERE key = 'clean'") == 1) return;
+    database.run(
+        "INSERT OR REPLACE INTO meta SELECT 'event_floor', 1000000 + max("
+        "ifnull((SELECT max(number) FROM event), 0), "
+        "ifnull((SELECT value FROM meta WHERE key = 'event_floor'), 0))"
+        " WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'event_log')");
+}
+
+/// May this process lose what it has committed, or could the last one? With `fsync = always`,
+/// numbers are consecutive.
+bool may_lose_events(Database& database, Fsync fsync) {
+    const bool may_lose = fsync != Fsync::always;
+    const bool could_lose =
+        number(database, "SELECT value FROM meta WHERE key = 'loses_events'") == 1;
+    Statement(database, "INSERT OR REPLACE INTO meta VALUES('loses_events', ?)")
+        .run(may_lose ? 1 : 0);
+    return may_lose || could_lose;
+}
+
 /// The clock has been ahead, once: the floor does not go back.
 void say_if_ahead(Stamp floor) {
     constexpr WallMillis a_day = 86'400'000;
@@ -221,6 +243,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bo
     OpenStore store{.database = files ? open_files(*files, was_closed)
                                       : open_database(path, vfs, nullptr, was_closed)};
     Database& database = *store.database;
+    if (!was_closed && may_lose_events(database, fsync)) skip_event_numbers(database);
     begin_meta(store);
     const std::uint64_t id = stored_id(database);
     const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");
@@ -239,6 +262,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bo
 OpenStore open_mirrored(Mirror& mirror) {
     OpenStore store{.database = open_database(in_memory_path, nullptr, nullptr)};
     mirror.begin(*store.database);
+    skip_event_numbers(*store.database);
     begin_meta(store);
     store.mark = StoreMark("", stored_id(*store.database), 0);
     mirror.write();

@@ -79,6 +79,13 @@ void EventTable::load() {
             next_.last = row.bits(0);
             next_.total = row.bits(1);
         });
+    Statement(database_,
+              "SELECT meta.value, ifnull((SELECT max(number) FROM event WHERE number <= meta.value)"
+              ", 0) FROM meta WHERE key = 'event_floor'")
+        .each([&](const Row& row) {
+            next_.lost_upto = row.bits(0);
+            next_.lost_after = row.bits(1);
+        });
     // A new webhook is told of what happens from now on.
     if (webhook_kinds_ != 0)
         Statement(database_, "INSERT OR IGNORE INTO meta VALUES('webhook', ?)").run(next_.last);
@@ -106,7 +113,8 @@ void EventTable::put(const PutEvent& put) {
     next_.total += event_cost(put.body);
     next_.bytes = next_.total - next_.total_before;
     next_.waiting += webhook_kinds_ >> put.kind & 1;
-    put_.run(++next_.last, put.kind, next_.total, checksum({put.body}), put.body);
+    next_.last = std::max(next_.last, next_.lost_upto) + 1;
+    put_.run(next_.last, put.kind, next_.total, checksum({put.body}), put.body);
 }
 
 void EventTable::delivered(EventDelivered delivered) {

@@ -15,9 +15,10 @@ namespace pulsegate {
 
 /// The log of events, with the newest few hundred MB, and the events that the webhook refuses. Each
 /// row has the sum of all bytes up to it, so the first and the last row show the size of the log.
-/// The last row is never deleted, so that no number is used twice. `begin`, `finish` and
-/// `committed` are called for each transaction, which may fail and be tried again. More than half
-/// of its members are prepared statements.
+/// The last row is never deleted, so that no number is used twice. If a crash may have lost the
+/// last rows, the next start leaves a million numbers out. `begin`, `finish` and `committed` are
+/// called for each transaction, which may fail and be tried again. More than half of its members
+/// are prepared statements.
 class EventTable {
 public:
     EventTable(Database& database, const EventLogSettings& settings);
