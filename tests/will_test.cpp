@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,7 +8,6 @@
 #include "tests/support/wire.h"
 
 using namespace pulsegate;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -132,16 +129,17 @@ const std::vector<Row> rows = {
 };
 // clang-format on
 
-/// What may pass before a thing that happens at once has been seen.
-constexpr auto soon = 900ms;
+/// The shorter delay and expiry of the rows.
+constexpr Millis a_second = 1000;
 
-/// Delays of a second have passed by then, and one tick.
-constexpr auto all_over = 2750ms;
+/// With a keepalive of 2 s. It is a whole number of ticks, so the last tick that passes ends the
+/// connection, and the delay begins at that time.
+constexpr Millis longest_silence = 3000;
 
 /// A CONNECT of the row's client. Only the one with the will has the row's own expiry.
 std::string connect(const Row& row, const std::string& client, const std::string& topic) {
     const std::string clean_flag = row.clean_start ? "06" : "04";
-    const std::string keepalive = row.end == timeout ? " k1 " : " k20 ";
+    const std::string keepalive = row.end == timeout ? " k2 " : " k20 ";
     const auto start = "10 r s'MQTT' 0" + std::to_string(static_cast<int>(row.version)) + " " +
                        clean_flag + keepalive;
     const auto id = "s'" + client + "' ";
@@ -165,7 +163,7 @@ Conversation come_again(const Gateway& gateway, Version version, const std::stri
 }
 
 /// The gateway knows of the end when this returns. A connection that took over is what is left.
-std::vector<Conversation> bring_about(const Gateway& gateway, const Row& row,
+std::vector<Conversation> bring_about(const Gateway& gateway, StoppedClock& clock, const Row& row,
                                       const std::string& client, Conversation& c) {
     std::vector<Conversation> left;
     switch (row.end) {
@@ -178,7 +176,7 @@ std::vector<Conversation> bring_about(const Gateway& gateway, const Row& row,
             presence.packet();
             return left;
         }
-        case timeout: break;  // the keepalive is 1 s
+        case timeout: gateway.pass(clock, longest_silence + tick_length); break;
         case thrown_out: c.send("c1 00"); break;
         case leaves: c.send("e0 00"); break;
         case leaves_will: c.send("e0 01 04"); break;
@@ -192,11 +190,12 @@ std::vector<Conversation> bring_about(const Gateway& gateway, const Row& row,
     return left;
 }
 
-void check(const Gateway& gateway, const Row& row, int number) {
+void check(const Gateway& gateway, StoppedClock& clock, const Row& row, int number) {
     CAPTURE(number);
     const unsigned shard = static_cast<unsigned>(number % 2);
     const auto client = at_home(shard, "client" + std::to_string(number) + "-");
     const auto topic = "will/" + std::to_string(number);
+    const auto will = "30 r s'" + topic + "' 'gone'";
     Conversation watcher(gateway);
     watcher.login(at_home(1 - shard, "watcher" + std::to_string(number) + "-"), v4, 20);
     watcher.send("82 r k1 s'" + topic + "' 00").expect("90 03 k1 00");
@@ -204,44 +203,42 @@ void check(const Gateway& gateway, const Row& row, int number) {
     Conversation c(gateway);
     c.send(connect(row, client, topic)).packet();
     watcher.expect_nothing();
-    auto open = bring_about(gateway, row, client, c);
-    const Stopwatch since;
-
+    auto open = bring_about(gateway, clock, row, client, c);
     if (row.then != stays_away) {
         const Version version = row.then == returns_as_older ? v4 : row.version;
         open.push_back(come_again(gateway, version, client, row.then == begins_anew));
         if (row.then == returns_and_goes) open.back().close();
     }
 
-    if (row.seen != never) {
-        watcher.expect("30 r s'" + topic + "' 'gone'");
-        const auto elapsed = since.elapsed();
-        if (row.seen == promptly) CHECK(elapsed <= soon);
-        if (row.seen == in_a_second) CHECK(elapsed >= soon);
-        if (row.seen == in_a_second) CHECK(elapsed <= all_over);
-    }
-    let_pass(gateway, 2);
+    if (row.seen == promptly) watcher.expect(will);
+    gateway.pass(clock, a_second);
+    watcher.expect_nothing();
+    gateway.pass(clock, tick_length);
+    if (row.seen == in_a_second) watcher.expect(will);
+    gateway.pass(clock, a_second);
     watcher.expect_nothing();
 }
 
 }  // namespace
 
 TEST_CASE("a will is seen when it must be, and never twice") {
+    StoppedClock clock;
     Gateway gateway;
-    std::vector<std::function<void()>> scenes;
-    for (std::size_t number = 0; number < rows.size(); ++number)
-        scenes.push_back([&, number] { check(gateway, rows[number], static_cast<int>(number)); });
-    at_once(scenes);
+    int number = 0;
+    for (const auto& row : rows) check(gateway, clock, row, number++);
 }
 
 TEST_CASE("the longest will delay waits until the session ends") {
+    StoppedClock clock;
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.login("watcher").send("82 r k1 s'w' 01").expect("90 03 k1 01");
     Conversation c(gateway);
     c.send("10 r s'MQTT' 05 06 k10 [ 11 w3 ] s'dying' [ 18 ffffffff ] s'w' s'gone'").packet();
-    const Stopwatch since;
-    c.reset();
+    c.close_writing();
+    c.rest();
+    gateway.pass(clock, 3 * a_second);
+    watcher.expect_nothing();
+    gateway.pass(clock, tick_length);
     watcher.expect("30 r s'w' 'gone'");
-    CHECK(since.elapsed() >= 3s);
 }

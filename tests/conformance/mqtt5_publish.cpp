@@ -176,71 +176,63 @@ TEST_CASE(
 TEST_CASE(
     "5.0 [MQTT-3.3.2-5] [MQTT-3.3.2-6] a message's expiry counts down while it waits, and ends "
     "it") {
+    StoppedClock clock;
     Gateway gateway;
     const auto remaining = [](const std::string& packet) {
         return published(packet, v5).properties.number(Property::message_expiry_interval);
     };
-    const auto waits_in_a_session = [&](unsigned shard) {
-        return [&, shard] {
-            const auto topic = "s'session/" + std::to_string(shard) + "'";
-            const auto client = at_home(shard, "away");
-            auto away = join(gateway, connect(client, kept));
-            away.send("82 r k1 [ ] " + topic + " 01").expect("90 r k1 [ ] 01");
-            leave(away);
-            auto sender = join(gateway, connect(at_home(shard, "sender")));
-            sender.send("32 r " + topic + " k1 [ 02 w1 ] 'short' | 32 r " + topic +
-                        " k2 [ 02 w60 ] 'long' | 32 r " + topic + " k3 [ ] 'for ever'");
-            sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
-            let_pass(gateway, 2);
-            auto back = resume(gateway, client);
-            const auto packet = back.packet();
-            CHECK(published(packet, v5).payload == "long");
-            CHECK(remaining(packet).value_or(0) <= 58);
-            CHECK(remaining(packet).value_or(0) >= 50);
-            const auto last = back.packet();
-            CHECK(published(last, v5).payload == "for ever");
-            CHECK(!remaining(last));
-            back.expect_nothing();
-        };
-    };
-    at_once({
-        waits_in_a_session(0),
-        waits_in_a_session(1),
-        [&] {  // as a retained message
-            auto sender = join(gateway, connect("keeper"));
-            sender.send("31 r s'kept/short' [ 02 w1 ] '!' | 31 r s'kept/long' [ 02 w60 ] '!'");
-            sender.expect_nothing();
-            let_pass(gateway, 2);
-            auto late = join(gateway, connect("late"));
-            subscribe(late, "kept/+", "00");
-            const auto packet = late.packet();
-            CHECK(published(packet, v5).topic == "kept/long");
-            CHECK(remaining(packet).value_or(0) <= 58);
-            CHECK(remaining(packet).value_or(0) >= 50);
-            late.expect_nothing();
-        },
-        [&] {  // behind a full window
-            auto sender = join(gateway, connect("hasty"));
-            auto slow = join(gateway, connect("slow", "21 k1"));
-            subscribe(slow, "window", "01");
-            sender.send(
-                "32 r s'window' k1 [ ] 'first' | 32 r s'window' k2 [ 02 w1 ] 'short' | "
-                "32 r s'window' k3 [ 02 w60 ] 'long'");
-            sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
-            slow.expect("32 r s'window' k1 [ ] 'first'");
-            let_pass(gateway, 2);
-            slow.send("40 02 k1");
-            const auto packet = slow.packet();
-            CHECK(published(packet, v5).payload == "long");
-            CHECK(remaining(packet).value_or(0) <= 58);
-            slow.expect_nothing();
-        },
-        [&] {  // nowhere
-            auto c = join(gateway, connect("here"));
-            subscribe(c, "now", "00");
-            c.send("30 r s'now' [ 02 w60 ] '!'").expect("30 r s'now' [ 02 w60 ] '!'");
-        },
-    });
+    for (const unsigned shard : {0u, 1u}) {  // in a session
+        const auto topic = "s'session/" + std::to_string(shard) + "'";
+        const auto client = at_home(shard, "away");
+        auto away = join(gateway, connect(client, kept));
+        away.send("82 r k1 [ ] " + topic + " 01").expect("90 r k1 [ ] 01");
+        leave(away);
+        auto sender = join(gateway, connect(at_home(shard, "sender")));
+        sender.send("32 r " + topic + " k1 [ 02 w1 ] 'short' | 32 r " + topic +
+                    " k2 [ 02 w60 ] 'long' | 32 r " + topic + " k3 [ ] 'for ever'");
+        sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
+        gateway.pass(clock, 2000);
+        auto back = resume(gateway, client);
+        const auto packet = back.packet();
+        CHECK(published(packet, v5).payload == "long");
+        CHECK(remaining(packet) == 58u);
+        const auto last = back.packet();
+        CHECK(published(last, v5).payload == "for ever");
+        CHECK(!remaining(last));
+        back.expect_nothing();
+    }
+    {  // as a retained message
+        auto sender = join(gateway, connect("keeper"));
+        sender.send("31 r s'kept/short' [ 02 w1 ] '!' | 31 r s'kept/long' [ 02 w60 ] '!'");
+        sender.expect_nothing();
+        gateway.pass(clock, 2000);
+        auto late = join(gateway, connect("late"));
+        subscribe(late, "kept/+", "00");
+        const auto packet = late.packet();
+        CHECK(published(packet, v5).topic == "kept/long");
+        CHECK(remaining(packet) == 58u);
+        late.expect_nothing();
+    }
+    {  // behind a full window
+        auto sender = join(gateway, connect("hasty"));
+        auto slow = join(gateway, connect("slow", "21 k1"));
+        subscribe(slow, "window", "01");
+        sender.send(
+            "32 r s'window' k1 [ ] 'first' | 32 r s'window' k2 [ 02 w1 ] 'short' | "
+            "32 r s'window' k3 [ 02 w60 ] 'long'");
+        sender.expect("40 02 k1 | 40 02 k2 | 40 02 k3");
+        slow.expect("32 r s'window' k1 [ ] 'first'");
+        gateway.pass(clock, 2000);
+        slow.send("40 02 k1");
+        const auto packet = slow.packet();
+        CHECK(published(packet, v5).payload == "long");
+        CHECK(remaining(packet) == 58u);
+        slow.expect_nothing();
+    }
+    // nowhere
+    auto c = join(gateway, connect("here"));
+    subscribe(c, "now", "00");
+    c.send("30 r s'now' [ 02 w60 ] '!'").expect("30 r s'now' [ 02 w60 ] '!'");
 }
 
 TEST_CASE("5.0 [MQTT-3.3.2-7] a topic alias is forgotten with its connection") {

@@ -10,37 +10,36 @@ using namespace pulsegate::mqtt5;
 TEST_CASE(
     "5.0 [MQTT-4.1.0-1] [MQTT-4.1.0-2] a session is kept while its client is there, and for its "
     "expiry after that") {
+    StoppedClock clock;
     Gateway gateway;
-    const auto scene = [&](unsigned shard, const std::string& stem, const std::string& goodbye,
-                           unsigned here, unsigned away, bool present) {
-        return [=, &gateway] {
-            const auto client = at_home(shard, stem);
-            auto c = join(gateway, connect(client, "11 w1"));
-            subscribe(c, "x", "01");
-            let_pass(gateway, here);
-            if (!goodbye.empty()) c.send(goodbye);
-            vanish(c);
-            let_pass(gateway, away);
-            CHECK(log_in(gateway, connect(client, "", "00")).second == present);
-        };
+    const auto outlasts = [&](const std::string& client, const std::string& goodbye, Millis here,
+                              Millis away) {
+        auto c = join(gateway, connect(client, "11 w1"));
+        subscribe(c, "x", "01");
+        gateway.pass(clock, here);
+        if (!goodbye.empty()) c.send(goodbye);
+        vanish(c);
+        gateway.pass(clock, away);
+        return log_in(gateway, connect(client, "", "00")).second;
     };
-    at_once({
-        scene(0, "a", "", 2, 0, true),
-        scene(1, "b", "e0 00", 2, 0, true),
-        scene(0, "c", "", 0, 2, false),
-        scene(1, "d", "e0 00", 0, 2, false),
-        scene(0, "e", "e0 r 00 [ 11 w60 ]", 0, 2, true),
-    });
+    CHECK(outlasts(at_home(0, "a"), "", 2000, 1000));
+    CHECK(outlasts(at_home(1, "b"), "e0 00", 2000, 1000));
+    CHECK(!outlasts(at_home(0, "c"), "", 0, 1000 + tick_length));
+    CHECK(!outlasts(at_home(1, "d"), "e0 00", 0, 1000 + tick_length));
+    CHECK(outlasts(at_home(0, "e"), "e0 r 00 [ 11 w60 ]", 0, 1000 + tick_length));
 }
 
 TEST_CASE(
     "5.0 [MQTT-4.1.0-2] coming back in time makes a session last, and its expiry begins anew") {
+    StoppedClock clock;
     Gateway gateway;
     auto first = join(gateway, connect("p", "11 w1"));
     leave(first);
+    gateway.pass(clock, 1000);
     auto second = resume(gateway, "p", "11 w1");
-    let_pass(gateway, 2);
+    gateway.pass(clock, 2000);
     leave(second);
+    gateway.pass(clock, 1000);
     auto third = resume(gateway, "p", kept);
     leave(third);
 }
@@ -143,38 +142,33 @@ TEST_CASE("5.0 [MQTT-4.3.3-4] PUBREC is answered with PUBREL, unless it refuses"
 }
 
 TEST_CASE("5.0 [MQTT-4.3.3-7] [MQTT-4.3.3-13] a message's expiry does not touch what has begun") {
+    StoppedClock clock;
     Gateway gateway;
-    at_once({
-        [&] {  // as sender
-            auto c = join(gateway, connect("alice", kept));
-            subscribe(c, "x", "02");
-            for (const char* payload : {"1", "2"})
-                c.send("34 r s'x' k9 [ 02 w1 ] '" + std::string(payload) + "' | 62 02 k9");
-            std::string order;
-            for (int i = 0; i < 6; ++i) {
-                const auto packet = c.packet();
-                if ((packet.front() & 0xF0) == 0x30) order += published(packet, v5).payload;
-            }
-            CHECK(order == "12");
-            c.send("50 02 k1").expect("62 02 k1");
-            vanish(c);
-            let_pass(gateway, 2);
-            auto again = resume(gateway, "alice");
-            again.expect("62 02 k1");
-            const auto packet = again.packet();
-            const Publish message = published(packet, v5);
-            CHECK(message.dup);
-            CHECK(message.packet_id == 2);
-            CHECK(message.payload == "2");
-            again.send("70 02 k1 | 50 02 k2").expect("62 02 k2").send("70 02 k2").expect_nothing();
-        },
-        [&] {  // as receiver
-            auto c = join(gateway, connect("bob"));
-            c.send("34 r s'y' k9 [ 02 w1 ]").expect("50 02 k9");
-            let_pass(gateway, 2);
-            c.send("3c r s'y' k9 [ 02 w1 ]").expect("50 02 k9").send("62 02 k9").expect("70 02 k9");
-        },
-    });
+    auto sender = join(gateway, connect("bob"));
+    sender.send("34 r s'y' k9 [ 02 w1 ]").expect("50 02 k9");
+    auto receiver = join(gateway, connect("alice", kept));
+    subscribe(receiver, "x", "02");
+    for (const char* payload : {"1", "2"})
+        receiver.send("34 r s'x' k9 [ 02 w1 ] '" + std::string(payload) + "' | 62 02 k9");
+    std::string order;
+    for (int i = 0; i < 6; ++i) {
+        const auto packet = receiver.packet();
+        if ((packet.front() & 0xF0) == 0x30) order += published(packet, v5).payload;
+    }
+    CHECK(order == "12");
+    receiver.send("50 02 k1").expect("62 02 k1");
+    vanish(receiver);
+    gateway.pass(clock, 2000);
+
+    sender.send("3c r s'y' k9 [ 02 w1 ]").expect("50 02 k9").send("62 02 k9").expect("70 02 k9");
+    auto again = resume(gateway, "alice");
+    again.expect("62 02 k1");
+    const auto packet = again.packet();
+    const Publish message = published(packet, v5);
+    CHECK(message.dup);
+    CHECK(message.packet_id == 2);
+    CHECK(message.payload == "2");
+    again.send("70 02 k1 | 50 02 k2").expect("62 02 k2").send("70 02 k2").expect_nothing();
 }
 
 TEST_CASE(
@@ -221,6 +215,7 @@ TEST_CASE(
 }
 
 TEST_CASE("5.0 [MQTT-4.4.0-1] nothing is sent again on the same connection") {
+    StoppedClock clock;
     Gateway gateway;
     auto sender = join(gateway, connect("sender"));
     auto c = join(gateway, connect("p"));
@@ -228,7 +223,7 @@ TEST_CASE("5.0 [MQTT-4.4.0-1] nothing is sent again on the same connection") {
     sender.send("32 r s'x' k1 [ ]").expect("40 02 k1");
     publish_exactly_once(sender, "x");
     c.expect("32 r s'x' k1 [ ] | 34 r s'x' k2 [ ]");
-    let_pass(gateway, 2);
+    gateway.pass(clock, 10'000);
     c.expect_nothing();
 }
 

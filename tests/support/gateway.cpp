@@ -349,21 +349,6 @@ std::string Conversation::packet() {
     }
 }
 
-void let_pass(const Gateway& gateway, unsigned seconds) {
-    // A will with that delay is published when it has passed: no sleeping, no polling.
-    static std::atomic<unsigned> clocks{0};
-    const auto name = "clock" + std::to_string(++clocks);
-    Conversation watcher(gateway);
-    watcher.login("watcher of " + name, Version::v3_1_1, 3600);
-    watcher.send("82 r k1 s'" + name + "' 00").expect("90 03 k1 00");
-    Conversation clock(gateway);
-    clock.send("10 r s'MQTT' 05 06 k10 [ 11 w" + std::to_string(seconds + 1) + " ] s'" + name +
-               "' [ 18 w" + std::to_string(seconds) + " ] s'" + name + "' s''");
-    clock.packet();
-    clock.close();
-    watcher.expect("30 r s'" + name + "'");
-}
-
 Publish published(const std::string& packet, Version version) {
     const Decoded decoded = decode(as_bytes(packet), version, Sender::server);
     const auto* value = std::get_if<Packet>(&decoded);

@@ -143,10 +143,6 @@ private:
     int socket_;
 };
 
-/// Returns when `seconds` have passed on the gateway's clock, on every shard whose tick is not
-/// late; at most a second later.
-void let_pass(const Gateway& gateway, unsigned seconds);
-
 /// Decodes a PUBLISH. The result views the bytes of `packet`.
 Publish published(const std::string& packet, Version version = Version::v3_1_1);
 
