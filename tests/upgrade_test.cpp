@@ -280,7 +280,7 @@ TEST_CASE("the pause of an upgrade is no silence of the client's") {
     StoppedClock clock;
     const Gateway gateway;
     Conversation ann(gateway);
-    ann.login("ann");
+    ann.login("ann", Version::v3_1_1, 10);
     gateway.pass(clock, 14'000);
     REQUIRE(gateway.freeze());
     clock.advance(60'000);

@@ -18,14 +18,14 @@ inline Conversation clean_session(const Gateway& gateway, const std::string& cli
 /// Connects with CleanSession 0, where no session was kept.
 inline Conversation new_session(const Gateway& gateway, const std::string& client) {
     Conversation c(gateway);
-    c.send("10 r s'MQTT' 04 00 k10 s'" + client + "'").expect("20 02 00 00");
+    c.send("10 r s'MQTT' 04 00 k60 s'" + client + "'").expect("20 02 00 00");
     return c;
 }
 
 /// Connects with CleanSession 0, where a session was kept.
 inline Conversation kept_session(const Gateway& gateway, const std::string& client) {
     Conversation c(gateway);
-    c.send("10 r s'MQTT' 04 00 k10 s'" + client + "'").expect("20 02 01 00");
+    c.send("10 r s'MQTT' 04 00 k60 s'" + client + "'").expect("20 02 01 00");
     return c;
 }
 

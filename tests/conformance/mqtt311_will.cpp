@@ -16,7 +16,7 @@ namespace {
 Conversation with_will(const Gateway& gateway, const std::string& client,
                        const std::string& flags = "06") {
     Conversation c(gateway);
-    c.send("10 r s'MQTT' 04 " + flags + " k10 s'" + client + "' s'will' s'gone'")
+    c.send("10 r s'MQTT' 04 " + flags + " k60 s'" + client + "' s'will' s'gone'")
         .expect("20 02 00 00");
     return c;
 }

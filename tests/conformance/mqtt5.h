@@ -21,7 +21,7 @@ inline const std::string kept = "11 w3600";
 /// none; `rest` is what follows the client id: will, username, password.
 inline std::string connect(const std::string& client, const std::string& properties = "",
                            const std::string& flags = "02", const std::string& rest = "") {
-    return "10 r s'MQTT' 05 " + flags + " k10 [ " + properties + " ] s'" + client + "' " + rest;
+    return "10 r s'MQTT' 05 " + flags + " k60 [ " + properties + " ] s'" + client + "' " + rest;
 }
 
 /// The packet of that type in these bytes. The result views them.

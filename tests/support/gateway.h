@@ -119,7 +119,7 @@ public:
 
     /// CONNECT with a clean session and CONNACK. The client id is the user too.
     Conversation& login(std::string_view client, Version version = Version::v3_1_1,
-                        std::uint16_t keepalive = 10);
+                        std::uint16_t keepalive = 60);
 
     /// The bytes of the next packet.
     std::string packet();
