@@ -227,7 +227,7 @@ TEST_CASE("delayed messages that can't be are refused, with the reason") {
     }
     Conversation older(scene.gateway);
     older.login("older").send("32 r s'$delayed/x/a' k1").expect("40 02 k1").expect_nothing();
-    CHECK(Gateway::logged("it is not $delayed/{seconds or Unix time}/{topic}"));
+    CHECK(scene.gateway.has_logged("it is not $delayed/{seconds or Unix time}/{topic}"));
 }
 
 TEST_CASE("delayed messages are limited, for a user and for all") {

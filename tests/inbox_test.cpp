@@ -386,8 +386,8 @@ TEST_CASE("inboxes are limited, for one sender and for all") {
             last.expect_nothing();
         else
             last.expect("32 r s'inbox/d' k1 '!'");
-        CHECK(Gateway::logged(for_all ? "max-inboxes is reached"
-                                      : "max-inboxes-per-user is reached"));
+        CHECK(gateway.has_logged(for_all ? "max-inboxes is reached"
+                                         : "max-inboxes-per-user is reached"));
     }
 }
 
@@ -484,5 +484,5 @@ TEST_CASE("a delivery to an inbox obeys the connection's limits and aliases") {
     sender.expect("40 02 k1 | 40 02 k2");
     narrow.expect("32 r s'inbox/bob' k1 [ 23 k1 ] 'one'").expect_nothing();
     narrow.send("40 02 k1").expect("32 r s'' k2 [ 23 k1 ] 'two'");
-    CHECK(Gateway::logged("client 'narrow' of user 'bob': message to 'inbox/bob' dropped"));
+    CHECK(gateway.has_logged("client 'narrow' of user 'bob': message to 'inbox/bob' dropped"));
 }

@@ -99,7 +99,7 @@ TEST_CASE("a login that waits before it takes over ends with the gateway, wherev
         first.expect_close();
         Conversation third(gateway);
         third.send(connect(name));
-        wait_until([&] { return Gateway::logged("of user '" + name + "': taken over again"); });
+        wait_until([&] { return gateway.has_logged("of user '" + name + "': taken over again"); });
         gateway.stop();
         third.expect_close();
     }

@@ -164,5 +164,5 @@ TEST_CASE("who falls silent is offline with the cause timeout, and the will is p
     const auto payload = published(offline).payload;
     CHECK(payload.find(R"("state":"offline")") != std::string_view::npos);
     CHECK(payload.find(R"("cause":"timeout")") != std::string_view::npos);
-    CHECK(Gateway::logged("client 'sleeper' of user 'sleeper': timeout: silent too long"));
+    CHECK(timed.gateway.has_logged("client 'sleeper' of user 'sleeper': timeout: silent too long"));
 }

@@ -51,7 +51,7 @@ TEST_CASE("a filter that is malformed costs the connection") {
         Conversation c(gateway);
         c.login("q").send(packet).expect_close();
     }
-    CHECK(Gateway::logged("UNSUBSCRIBE: a topic filter is malformed"));
+    CHECK(gateway.has_logged("UNSUBSCRIBE: a topic filter is malformed"));
 }
 
 TEST_CASE(

@@ -98,10 +98,11 @@ void Gateway::settle() const {
         server_->on_every_shard([](Shard& shard) { shard.end_turn(); });
 }
 
-bool Gateway::logged(std::string_view text) {
-    const auto lines = log_lines()->last_formatted();
-    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-        return line.find(text) != std::string::npos;
+bool Gateway::has_logged(std::string_view text) const {
+    const auto lines = log_lines()->last_raw();
+    return std::ranges::any_of(lines, [&](const auto& line) {
+        const std::string_view payload(line.payload.data(), line.payload.size());
+        return line.time >= began_ && payload.find(text) != std::string_view::npos;
     });
 }
 

@@ -25,7 +25,7 @@ class Shard;
 inline constexpr const char* promises = "21 k256 27 w262144 22 k16";
 
 /// A real gateway in this process, on loopback ports of its own: two shards, unless `adjust`
-/// changes it. What it logs goes to `logged`.
+/// changes it. What it logs goes to `has_logged`.
 class Gateway {
 public:
     explicit Gateway(const std::function<void(Config&)>& adjust = {});
@@ -74,10 +74,12 @@ public:
     /// If it was told to have one.
     std::uint16_t ws_port() const { return ws_port_; }
 
-    /// Does one of the last log lines contain this text?
-    static bool logged(std::string_view text);
+    /// True if one of the last log lines contains this text. Lines that are older than this
+    /// gateway, of other tests, do not count.
+    bool has_logged(std::string_view text) const;
 
 private:
+    const std::chrono::system_clock::time_point began_ = std::chrono::system_clock::now();
     std::unique_ptr<Server> server_;
     unsigned rounds_;  ///< through all shards, until what is under way has arrived
     std::uint16_t mqtt_port_ = 0;
