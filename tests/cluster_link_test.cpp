@@ -46,12 +46,14 @@ struct Node {
     NodeLink link;
 };
 
-/// The first report that is newer than this call.
-LinkReport await_report(const NodeLink& link, const std::string& address) {
+/// The first answer to a question that is newer than this call.
+LinkHello await_answer(const NodeLink& link, const std::string& address) {
     const Millis begin = boot_now();
-    for (;; std::this_thread::yield())
-        if (boot_now() > begin)
-            if (const auto report = link.report(address, boot_now() - begin - 1)) return *report;
+    for (;; std::this_thread::yield()) {
+        if (boot_now() <= begin) continue;
+        const auto report = link.report(address, boot_now() - begin - 1);
+        if (report && report->state == State::answered) return report->hello;
+    }
 }
 
 /// Waits for the socket, which does not block.
@@ -92,7 +94,7 @@ TEST_CASE("a node says who it is and whether it has Redis") {
     CHECK_FALSE(report.is_gone("east#1"));
     CHECK(report.is_gone("east#0"));  // an earlier process
     east.has_redis = false;
-    CHECK_FALSE(west.link.ask(east.link.address()).hello.has_redis);
+    CHECK(west.link.ask(east.link.address()).hello == LinkHello{"east#1", "birth", false});
 }
 
 TEST_CASE("a port that refuses connections is told from a node that says nothing") {
@@ -115,9 +117,9 @@ TEST_CASE("nodes that are watched are asked over and over") {
     const std::string address = east.link.address();
     CHECK_FALSE(west.link.report(address, 10'000));
     west.link.watch({address});
-    CHECK(await_report(west.link, address).hello.has_redis);
+    CHECK(await_answer(west.link, address).has_redis);
     east.has_redis = false;
-    CHECK_FALSE(await_report(west.link, address).hello.has_redis);
+    CHECK_FALSE(await_answer(west.link, address).has_redis);
     west.link.watch({});
     CHECK_FALSE(west.link.report(address, 10'000));
 }
@@ -260,7 +262,7 @@ TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
 
     self.link.watch({address});
     other.has_redis = false;
-    REQUIRE_FALSE(await_report(self.link, address).hello.has_redis);
+    REQUIRE_FALSE(await_answer(self.link, address).has_redis);
     lease.renew(boot_now() - pace.lease, {{"other#1", address}});
     CHECK_FALSE(lease.holds());
     lease.note_away();  // perhaps it was this process that stood still
@@ -272,7 +274,7 @@ TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
     CHECK(lease.holds());
 
     other.has_redis = true;
-    REQUIRE(await_report(self.link, address).hello.has_redis);
+    REQUIRE(await_answer(self.link, address).has_redis);
     expire_while_away("other#1", address);
     CHECK_FALSE(lease.holds());
     expire_while_away("other#0", address);  // it was restarted, and may claim
