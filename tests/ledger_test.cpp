@@ -236,7 +236,6 @@ TEST_CASE("what arrives during a commit is the next commit, with one sync") {
     std::vector<std::future<Outcome>> told;
     told.push_back(submit(*store, {put(1, {1})}));
     store.disk().await_sync();
-    // Few enough for the 5 ms of one commit on a busy machine.
     for (Stamp stamp = 2; stamp < 8; ++stamp) told.push_back(submit(*store, {put(stamp, {1})}));
     store.disk().release_syncs();
     for (auto& each : told) CHECK(each.get() == Outcome::committed);
@@ -247,7 +246,6 @@ TEST_CASE("lazy units wait for the next commit") {
     Store store;
     commit(*store, {session(1)});
     const auto before = store.disk().syncs();
-    // Few enough for the 5 ms of one commit on a busy machine.
     for (Stamp stamp = 1; stamp < 4; ++stamp) store->submit_lazily({{put(stamp, {1})}, {}});
     commit(*store, {});
     CHECK(store.disk().syncs() == before + 1);

@@ -20,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds longest_transaction{5};
 constexpr std::size_t most_bytes_a_group = 4 * 1024 * 1024;
 /// Deletions of one transaction: these, and a quarter of the others, so that they never pile up.
 constexpr std::size_t deletions = 1000;
@@ -77,20 +76,21 @@ Stamp highest_stamp(const Unit& unit) {
 }  // namespace
 
 GroupCommit::GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed,
-                         EventTable& events, RecentDrops& drops, Mirror* mirror, Stamp floor)
+                         EventTable& events, RecentDrops& drops, Mirror* mirror, const Terms& terms)
     : database_(database),
       index_(index),
       delayed_(delayed),
       events_(events),
       drops_(drops),
       mirror_(mirror),
+      longest_(terms.longest_transaction),
       writer_(database, index, delayed, events, drops),
       reader_(database),
       file_size_(database),
       begin_(database, "BEGIN IMMEDIATE"),
       commit_(database, "COMMIT"),
-      floor_(floor),
-      next_floor_(floor) {
+      floor_(terms.floor),
+      next_floor_(terms.floor) {
     set_stored_floor(floor_);
 }
 
@@ -127,7 +127,7 @@ void GroupCommit::exclude_mistake() {
 }
 
 std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<std::size_t> count) {
-    const auto end = Clock::now() + longest_transaction;
+    const auto end = Clock::now() + longest_;
     const auto is_full = [&] {
         return writer_.bytes() >= most_bytes_a_group || Clock::now() >= end;
     };

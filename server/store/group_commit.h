@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,13 +23,18 @@ namespace pulsegate {
 /// of the transaction, which may have to be repeated.
 class GroupCommit {
 public:
-    /// `floor` is the floor that the next start would find. `mirror` may be null.
+    struct Terms {
+        Stamp floor = 0;  ///< that the next start would find
+        /// A transaction takes no more requests after that time.
+        std::chrono::milliseconds longest_transaction{};
+    };
+    /// `mirror` may be null.
     GroupCommit(Database& database, WaitingIndex& index, DelayedTable& delayed, EventTable& events,
-                RecentDrops& drops, Mirror* mirror, Stamp floor);
+                RecentDrops& drops, Mirror* mirror, const Terms& terms);
 
     /// Executes requests from the front, in order, and commits them: exactly `count`, or as many as
-    /// 5 ms and 4 MB allow. Returns their number. If the database has an error afterwards, nothing
-    /// has changed: try the same number again.
+    /// the time and 4 MB allow. Returns their number. If the database has an error afterwards,
+    /// nothing has changed: try the same number again.
     std::size_t commit(std::deque<Request>& requests, std::optional<std::size_t> count);
 
     /// The next commit writes the floor, even if there are no requests.
@@ -74,6 +80,7 @@ private:
     EventTable& events_;
     RecentDrops& drops_;
     Mirror* const mirror_;
+    const std::chrono::milliseconds longest_;
     UnitWriter writer_;
     StoreReader reader_;
     FileSize file_size_;

@@ -61,7 +61,8 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
       delayed_(database_),
       events_(database_, options_.events),
       drops_(options_.sources),
-      commits_(database_, index_, delayed_, events_, drops_, mirror_.get(), store_.new_floor),
+      commits_(database_, index_, delayed_, events_, drops_, mirror_.get(),
+               {.floor = store_.new_floor, .longest_transaction = options_.longest_transaction}),
       backup_(database_, options_.folder, [this] {
           submit(
               {{}, [this](Outcome outcome, auto&) { backup_.begin(outcome == Outcome::refused); }});

@@ -44,6 +44,8 @@ public:
         /// The first pause between two attempts. Each pause is twice as long as the one before, up
         /// to 5 s.
         std::chrono::milliseconds first_pause{100};
+        /// A transaction takes no more requests after this time.
+        std::chrono::milliseconds longest_transaction{5};
         /// How long a stop goes on trying if the disk fails just then.
         std::chrono::milliseconds stop_patience{2'000};
         /// The WAL is copied into the database when it is larger than this.

@@ -88,6 +88,8 @@ public:
             options_.vfs = disk_.vfs();
         }
         options_.first_pause = std::chrono::milliseconds(1);
+        // What was submitted together is one transaction, on a busy machine too.
+        options_.longest_transaction = std::chrono::minutes(1);
         start();
     }
 
