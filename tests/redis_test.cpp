@@ -278,7 +278,8 @@ TEST_CASE("a server that answers nothing takes its share of the time only") {
     silent.stop();
     RedisTarget target = silent.target();
     target.addresses.push_back(primary.target().addresses[0]);
-    const RedisConnection redis(target, in(std::chrono::seconds(1)));
+    // Half of it is enough to be answered by the other one on a busy machine.
+    const RedisConnection redis(target, in(std::chrono::seconds(6)));
     CHECK(redis.address() == target.addresses[1].text());
 }
 
