@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import tempfile
@@ -24,14 +25,14 @@ from gateway import Client, SANITIZED, binary, connect_packet, seconds_since_197
 from ports import free_port
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
-CLIENTS, PACKETS, RAMP, NOTICE, OVER, DURATION = (15_000, 3_000, 2_000, 5, 30, 90) if LONG else (200, 200, 1_000, 1, 3, 30)
+CLIENTS, PACKETS, RAMP, NOTICE, OVER = (15_000, 3_000, 2_000, 5, 30) if LONG else (200, 200, 1_000, 3, 6)
 KEEPALIVE = 20  # s: the limit of silence is 30
 WITNESSES = 40
 SERVER_SHUTTING_DOWN = 0x8B
 GENERATOR = binary().parent / "pulsegate-loadgen"
 SCENARIO = f"""about = phones with kept sessions; their gateway is drained and started again
 packets = {PACKETS}/s
-duration = {DURATION}s
+duration = 1h
 ramp = {RAMP}/s
 keepalive = {KEEPALIVE}s
 version = 5
@@ -97,36 +98,47 @@ class Service:
         self.listening.close()
 
 
-class Watched(threading.Thread):
-    """Looks again and again: is it ready, how many clients are there, and does its port take connections?"""
+class Watched:
+    """Looks again and again: is it ready, how many clients are there, and does its port take connections? One answer that
+    comes late holds up no other question."""
 
     def __init__(self, service):
-        super().__init__(daemon=True)
         self.service, self.is_over = service, threading.Event()
         self.not_ready = None  # when it said so first
         self.fewer = None  # when clients had left for the first time
         self.halved = None  # when half of them had
         self.refused = 0
-        self.start()
+        self.threads = [threading.Thread(target=self.repeat, args=(look,), daemon=True)
+                        for look in (self.connect, self.ask_if_ready, self.count_clients)]
+        for thread in self.threads:
+            thread.start()
 
-    def run(self):
+    def repeat(self, look):
         while not self.is_over.wait(0.05):  # the pace at which it looks
-            with contextlib.suppress(TimeoutError):
-                try:
-                    socket.create_connection(("127.0.0.1", self.service.port), timeout=5).close()
-                except ConnectionRefusedError:
-                    self.refused += 1
-            if not self.not_ready and self.service.get("readyz")[0] == 503:
-                self.not_ready = time.monotonic()
-            clients = self.service.get("api/v1/drain")[1].get("clients")
-            if not self.fewer and clients is not None and clients < CLIENTS + WITNESSES:
-                self.fewer = time.monotonic()
-            if not self.halved and clients is not None and clients < CLIENTS / 2:
-                self.halved = time.monotonic()
+            look()
+
+    def connect(self):
+        with contextlib.suppress(TimeoutError):
+            try:
+                socket.create_connection(("127.0.0.1", self.service.port), timeout=5).close()
+            except ConnectionRefusedError:
+                self.refused += 1
+
+    def ask_if_ready(self):
+        if not self.not_ready and self.service.get("readyz")[0] == 503:
+            self.not_ready = time.monotonic()
+
+    def count_clients(self):
+        clients = self.service.get("api/v1/drain")[1].get("clients")
+        if not self.fewer and clients is not None and clients < CLIENTS + WITNESSES:
+            self.fewer = time.monotonic()
+        if not self.halved and clients is not None and clients < CLIENTS / 2:
+            self.halved = time.monotonic()
 
     def stop(self):
         self.is_over.set()
-        self.join()
+        for thread in self.threads:
+            thread.join()
 
 
 def last_word(client, left):
@@ -188,8 +200,11 @@ class DrainUnderLoadTest(unittest.TestCase):
         back, back_at = time.monotonic(), datetime.datetime.now().timestamp()
         watched.stop()
         offline = service.offline_between(began_at, back_at)
-        said, _ = load.communicate(timeout=DURATION + 120)
+        wait_until(lambda: service.messages() > PACKETS, what="messages after the restart")
+        load.send_signal(signal.SIGINT)  # it waits for what is under way
+        said, _ = load.communicate(timeout=120)
         counts = json.loads((self.folder / "load.json").read_text())["totals"]["counts"]
+        self.assertNotIn(None, (watched.not_ready, watched.fewer, watched.halved), "nobody looked in time")
         print(f"\n{CLIENTS} clients, {PACKETS} packets/s: not ready after {watched.not_ready - began:.2f} s, first client left after "
               f"{min(min(left), watched.fewer) - began:.2f} s, half of them after {watched.halved - began:.2f} s, stopped after "
               f"{ended - began:.2f} s, ready again {started - ended:.2f} s later, all back {back - started:.2f} s after that; "

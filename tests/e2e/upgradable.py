@@ -101,17 +101,17 @@ def gateway_for(*arguments, **options):
 
 class Load:
     """Clients of all transports that send messages to each other with QoS 1 and 2, by pulsegate-loadgen:
-    `with Load(clients, ...) as load`. It has a gateway for them."""
+    `with Load(clients, ...) as load`. It has a gateway for them. `counts` ends it; else it ends after an hour."""
 
     generator = binary().parent / "pulsegate-loadgen"
     shares = {"plain": (34, "tcp", ""), "tls": (33, "tls", "version = 5\nsession = kept\n"), "pages": (16, "ws", ""),
               "tls-pages": (17, "wss", "version = 5\n")}
 
-    def __init__(self, clients, messages, ramp, duration):
-        self.messages, self.duration = messages, duration
+    def __init__(self, clients, messages, ramp):
+        self.messages = messages
         self.clients = 0
         self.scenario = ("about = clients of all transports, while one process takes over from another\n"
-                         f"messages = {messages}/s\nto = clients\nduration = {duration}s\nramp = {ramp}/s\n"
+                         f"messages = {messages}/s\nto = clients\nduration = 1h\nramp = {ramp}/s\n"
                          "keepalive = 20s\nsilent = 0%\nqos = 1:70% 2:30%\n")
         for name, (percent, transport, more) in self.shares.items():
             self.clients += clients * percent // 100
@@ -154,8 +154,9 @@ class Load:
         wait_until(lambda: self.received() > before + seconds * self.messages, what="messages after a pause")
 
     def counts(self):
-        """What it has counted when it has ended: nobody has noticed anything."""
-        said, _ = self.process.communicate(timeout=self.duration + 300)
+        """What it has counted when all messages under way have come: nobody has noticed anything."""
+        self.process.send_signal(signal.SIGINT)
+        said, _ = self.process.communicate(timeout=300)
         counts = json.loads((self.folder / "load.json").read_text())["totals"]["counts"]
         for what in ("messages_lost", "messages_repeated", "messages_repeated_qos2", "messages_reordered", "messages_damaged",
                      "unacknowledged", "false_offline", "session_lost", "pings_unanswered", "messages_in_doubt"):
