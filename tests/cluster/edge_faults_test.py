@@ -126,7 +126,7 @@ class LostEdgeTest(EdgeCase):
             back.ping()
 
     def test_a_home_that_stops_hands_over_to_an_edge_that_stands_still(self):
-        home, edge = self.nodes(lease=20)
+        home, edge = self.nodes()
         home.connect("ann", keepalive=60)
         watcher = observed(home, "ann")
         before = home.get_json("/api/v1/users/ann")[1]
@@ -142,7 +142,7 @@ class LostEdgeTest(EdgeCase):
         self.assertGreaterEqual(user["version"], before["version"])
 
     def test_a_home_that_stands_still_for_some_seconds_is_not_noticed(self):
-        home, edge = self.nodes(lease=20)
+        home, edge = self.nodes()
         ann = edge.connect("ann", keepalive=SHORT)
         bob = edge.connect("bob", keepalive=SHORT)
         bob.subscribe("to/bob", qos=1)
@@ -192,7 +192,7 @@ class SilenceTest(EdgeCase):
 
 class LostHomeTest(EdgeCase):
     def test_an_edge_takes_over_from_a_killed_home(self):
-        home, edge = self.nodes()
+        home, edge = self.nodes(lease=LEASE)
         leave_a_session(edge, "bob", "chat/#")
         ann = edge.connect("ann", version=5)
         self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
@@ -205,8 +205,8 @@ class LostHomeTest(EdgeCase):
         self.assertEqual(ask(edge.http_port, "/readyz")[0], 200)
 
     def test_clients_of_another_edge_go_on_after_a_takeover(self):
-        home, edge = self.nodes()
-        second = self.edge(name="second")
+        home, edge = self.nodes(lease=LEASE)
+        second = self.edge(name="second", lease=LEASE)
         for each in (edge, second):
             leave_a_session(each, f"kept{each.port}", "chat/#")
         with edge.connect("ann", version=5) as ann:

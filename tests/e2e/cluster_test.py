@@ -92,7 +92,7 @@ class ClusterTest(unittest.TestCase):
 
 class TakeoverTest(ClusterTest):
     def test_a_standby_says_so_and_lets_nobody_in(self):
-        first, second, http = self.pair()
+        first, second, http = self.pair(lease=60)
         status, body = ask(http, "/readyz")
         self.assertEqual(status, 503)
         self.assertEqual(body, {"status": "standby", "why": "this node stands by; node first serves"})
@@ -109,7 +109,7 @@ class TakeoverTest(ClusterTest):
         self.assertEqual(first.metric("pulsegate_cluster_redis_reachable"), 1)
 
     def test_a_standby_has_a_page_that_says_so(self):
-        _, _, http = self.pair()
+        _, _, http = self.pair(lease=60)
         for path, kind, words in (("/", "text/html", "This node is on standby"), ("/dashboard/standby.js", "text/javascript", "readyz"),
                                   ("/dashboard/dashboard.css", "text/css", ".pill")):
             with urllib.request.urlopen(f"http://127.0.0.1:{http}{path}", timeout=60) as answer:

@@ -1,11 +1,14 @@
 """The nodes of a cluster in which one or two are edges, for tests."""
 
-from cluster_test import LEASE, ClusterTest, ask, node
+from cluster_test import ClusterTest, ask, node
 from gateway import wait_until
 from ports import free_port
 
+# Seconds: so long, neither a busy machine nor a Redis that waits for its disk ends the home's lease.
+LONG_LEASE = 20
 
-def edge_node(redis, name, *arguments, lease=LEASE, listeners=()):
+
+def edge_node(redis, name, *arguments, lease=LONG_LEASE, listeners=()):
     """It listens on fixed ports, so that it has the same ones when it becomes the home."""
     made = node(redis, name, "--cluster-edge", *arguments, lease=lease)
     any_port = made.command.index("--listen")
@@ -33,10 +36,10 @@ class RunningEdge:
 class EdgeCase(ClusterTest):
     arguments = ()
 
-    def home(self, *arguments, lease=LEASE):
+    def home(self, *arguments, lease=LONG_LEASE):
         return self.enterContext(node(self.redis, "home", *self.arguments, *arguments, lease=lease))
 
-    def edge(self, *arguments, name="edge", lease=LEASE, listeners=(), home="home"):
+    def edge(self, *arguments, name="edge", lease=LONG_LEASE, listeners=(), home="home"):
         """An edge that is linked to its home."""
         made = edge_node(self.redis, name, *self.arguments, *arguments, lease=lease, listeners=listeners)
         self.enterContext(RunningEdge(made))

@@ -267,7 +267,7 @@ class LimitsTest(EdgeCase):
         self.assertEqual(edge.log.count("linked to node home"), 1)
 
     def test_very_many_senders_at_an_edge_wait_while_the_home_is_slow(self):
-        home, edge = self.nodes("--login-rate", "0", lease=20)
+        home, edge = self.nodes("--login-rate", "0")
         clients = self.crowd(edge)
         watcher = home.connect("watcher")
         watcher.subscribe("done/#")

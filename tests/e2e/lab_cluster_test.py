@@ -3,6 +3,7 @@
 import unittest
 
 from cluster_test import ClusterTest, node
+from edge_nodes import LONG_LEASE
 from gateway import Gateway
 from lab import broken, generate
 from ports import free_port
@@ -10,9 +11,9 @@ from ports import free_port
 
 class LabClusterTest(ClusterTest):
     def test_a_cluster_carries_messages_and_presence_between_its_nodes(self):
-        home = self.enterContext(node(self.redis, "home"))
+        home = self.enterContext(node(self.redis, "home", lease=LONG_LEASE))
         port = free_port()
-        edge = node(self.redis, "edge", "--cluster-edge", "--listen", f"mqtt://127.0.0.1:{port}")
+        edge = node(self.redis, "edge", "--cluster-edge", "--listen", f"mqtt://127.0.0.1:{port}", lease=LONG_LEASE)
         self.addCleanup(edge.kill)
         edge.launch().wait_for_log("linked to node home")
         _, record = generate(home.port, "--cluster", connect=self.urls(home.port, port), silent="5%", qos="1",
