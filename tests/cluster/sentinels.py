@@ -10,13 +10,14 @@ from ports import free_port
 from redis_server import RedisServer
 
 NAME = "pulse"
-DOWN_AFTER = 500  # ms
 
 
 class Sentinels:
-    """The sentinels decide which of two servers is the primary. `fail_over` asks them to exchange the two."""
+    """The sentinels decide which of two servers is the primary. `fail_over` asks them to exchange the two. They replace a
+    primary that says nothing for `down_after` ms."""
 
-    def __init__(self):
+    def __init__(self, down_after=500):
+        self.down_after = down_after
         self.servers = [RedisServer(), RedisServer()]
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-sentinels-")
         self.ports = [free_port() for _ in range(3)]
@@ -32,7 +33,7 @@ class Sentinels:
             settings = Path(self.folder.name) / f"{port}.conf"
             settings.write_text(f"port {port}\nbind 127.0.0.1\nlogfile {port}.log\ndir {self.folder.name}\n"
                                 f"sentinel monitor {NAME} 127.0.0.1 {primary.port} 2\n"
-                                f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER}\n"
+                                f"sentinel down-after-milliseconds {NAME} {self.down_after}\n"
                                 f"sentinel failover-timeout {NAME} 3000\n")
             self.processes.append(subprocess.Popen(["redis-server", str(settings), "--sentinel"], stdin=subprocess.DEVNULL,
                                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
