@@ -30,6 +30,21 @@ def generate(port, *scenario, **options):
         raise AssertionError(f"status {run.returncode}: {run.stderr}") from None
 
 
+def is_refused(record):
+    """The machine was too busy for a verdict."""
+    return any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
+
+
+def late(record):
+    """The promises about time, if the machine was too busy for a verdict: the server may have had to wait as well."""
+    return {"pings_late", "expiry_late"} if is_refused(record) else set()
+
+
+def tried_again(counts):
+    """Some logins came too late, and were repeated."""
+    return bool(counts.get("connect_failed") or counts.get("refused_busy"))
+
+
 def broken(record):
     """The promises that were not kept, by the facts: on a busy machine the verdict may be refused."""
     return {check["name"] for check in record["checks"]

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gateway import Gateway, wait_until
-from lab import OWN, broken, command, generate
+from lab import OWN, broken, command, generate, is_refused, late
+from ports import free_port
 
 LIAR = Path(__file__).with_name("lying_server.py")
 MOSQUITTO = Path("/usr/sbin/mosquitto")
@@ -67,31 +68,39 @@ class LiesTest(unittest.TestCase):
 
         with ThreadPoolExecutor(5) as pool:
             found = dict(zip(self.lies, pool.map(told, self.lies)))
-        for lie, (status, record) in found.items():
+
+        def seen(lie, record):
+            expected = self.lies[lie][1]
+            delayed = {check["name"] for check in record["checks"]
+                       if check["outcome"] == "refused" and check["name"] == "delay" and check["value"] >= 0.02}
+            return broken(record) - (late(record) - expected) - self.besides.get(lie, set()) | delayed & expected
+
+        for lie in self.lies:
             with self.subTest(lie=lie or "none"):
                 expected = self.lies[lie][1]
-                status, record = self.told_alone(told, lie, (status, record),
-                                                 lambda now, wanted=expected: wanted <= self.seen(now[1]))
-                self.assertEqual(self.seen(record) - self.besides.get(lie, set()), expected,
-                                 (record["verdict"], record["examples"]))
-                self.assertIn(status, ([1, 2] if expected else [0, 2]) if self.is_refused(record) else [1 if expected else 0])
+                status, record = self.told_alone(told, lie, found[lie], lambda now, lie=lie: seen(lie, now[1]) == self.lies[lie][1])
+                self.assertEqual(seen(lie, record), expected, (record["verdict"], record["examples"]))
+                self.assertIn(status, ([1, 2] if expected else [0, 2]) if is_refused(record) else [1 if expected else 0])
 
     def told_alone(self, told, lie, found, is_right):
         """What is found in the end: a generator that was too slow has missed something, and hears the lie once more, alone."""
         for _ in range(3):
-            if is_right(found) or not self.is_refused(found[1]):
+            if is_right(found) or not is_refused(found[1]):
                 break
             found = told(lie)
         return found
 
-    @staticmethod
-    def seen(record):
-        return broken(record) | {check["name"] for check in record["checks"]
-                                 if check["outcome"] == "refused" and check["name"] == "delay" and check["value"] >= 0.02}
+    def check(self, lies, expected, *scenario, **options):
+        """A server that tells these lies breaks these promises, and no others."""
+        def told(lies):
+            with Liar(*lies) as liar:
+                return generate(liar.port, *scenario, **options)
 
-    @staticmethod
-    def is_refused(record):
-        return any(check["outcome"] == "refused" for check in record["checks"] if check["name"] in OWN)
+        def seen(record):
+            return broken(record) - (late(record) - expected)
+
+        _, record = self.told_alone(told, lies, told(lies), lambda now: seen(now[1]) == expected)
+        self.assertEqual(seen(record), expected, (record["verdict"], record["examples"]))
 
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "refuse=100": {"subscribed"}, "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
@@ -117,32 +126,27 @@ class LiesTest(unittest.TestCase):
                 besides = {"presence_ghosts"}
             if lie in ("ghosts=2", "revive=3"):  # those are told by HTTP as well
                 besides = {"presence_http_ghosts"}
-            return broken(record) - besides
+            return broken(record) - besides - late(record)
 
         for lie in lies:
             with self.subTest(lie=lie or "none"):
                 status, record = self.told_alone(told, lie, found[lie], lambda now, lie=lie: seen(lie, *now) == lies[lie])
                 self.assertEqual(seen(lie, status, record), lies[lie], (record["verdict"], record["examples"]))
-                self.assertGreater(record["totals"]["counts"]["presence_asked"], 1000)
+                self.assertGreater(record["totals"]["counts"]["presence_asked"], 0 if is_refused(record) else 1000)
 
     def test_an_offline_that_is_hidden_during_a_short_nap_is_found(self):
-        with Liar("ghosts=2") as liar:
-            naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
-            _, record = generate(liar.port, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
-        self.assertEqual(broken(record), {"presence_ghosts"}, (record["verdict"], record["examples"]))
+        naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
+        self.check(["ghosts=2"], {"presence_ghosts"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
 
     def test_a_server_that_forgets_who_has_come_back_is_found(self):
         for lies, expected in (([], set()), (["deaf"], {"lost"})):
-            with self.subTest(lies=lies), Liar(*lies) as liar:
-                naps = ["online=8s..10s", "away=1s..2s"]
-                _, record = generate(liar.port, silent="0%", duration="20s", set=naps)
-                self.assertEqual(broken(record), expected, (record["verdict"], record["examples"]))
+            with self.subTest(lies=lies):
+                self.check(lies, expected, silent="0%", duration="20s", set=["online=8s..10s", "away=1s..2s"])
 
     def test_each_subscription_is_judged_by_its_own_qos(self):
         for lies, expected in ((["lower-grant"], set()), (["lower-grant", "lower-qos=50"], {"damaged"})):
-            with self.subTest(lies=lies), Liar(*lies) as liar:
-                _, record = generate(liar.port, "room", qos="1", silent="0%")
-                self.assertEqual(broken(record), expected, (record["verdict"], record["examples"]))
+            with self.subTest(lies=lies):
+                self.check(lies, expected, "room", qos="1", silent="0%")
 
     def test_a_server_that_stands_still_is_found(self):
         with Liar() as liar:
@@ -184,27 +188,26 @@ class HonestTest(unittest.TestCase):
 
     def check(self, port, *scenario, besides=frozenset(), **options):
         _, record = generate(port, *scenario, **options)
-        self.assertEqual(broken(record) - besides, set(), (record["verdict"], record["examples"]))
+        self.assertEqual(broken(record) - late(record) - besides, set(), (record["verdict"], record["examples"]))
         return record["totals"]["counts"]
 
     def test_workers_share_the_clients(self):
         with Gateway() as gateway:
             counts = self.check(gateway.port, workers="3", clients="300")
-            self.assertEqual(counts["connected"], 300)
+            self.assertEqual(counts["entered"], 300)
             self.assertEqual(counts["messages_received"], counts["messages_sent"])
-            self.assertGreater(counts["closed_in_time"], 0)
+            self.assertGreater(sum(counts.get(f"closed_{when}", 0) for when in ("in_time", "late", "unclear")), 0)
 
     def test_everybody_comes_back_after_a_storm(self):
         with Gateway() as gateway:
             counts = self.check(gateway.port, "storm", clients="500", duration="4s", storm="400", storm_after="1s",
                                 storm_factor="1000000", keepalive="10s", silent="0%")
             self.assertEqual(counts["vanished"], 400)
-            self.assertEqual(int(gateway.metric("pulsegate_logins_total")), counts["connected"])
+            self.assertGreaterEqual(int(gateway.metric("pulsegate_logins_total")), counts["connected"])  # or it has not heard of it
 
     @unittest.skipUnless(MOSQUITTO.exists(), "mosquitto is not installed")
     def test_mosquitto_is_judged_as_fairly(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         with subprocess.Popen([MOSQUITTO, "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
             try:
                 wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
