@@ -199,7 +199,7 @@ class LostHomeTest(EdgeCase):
         home.kill()
         answers = ann.receive_until_closed()
         self.assertEqual([(first, body[0]) for first, body in answers], [(0xE0, 0x8B)])
-        edge.await_ready(LEASE + 20)
+        edge.await_ready()
         with returned(edge, "bob") as bob:
             self.assertEqual(bob.receive_publish(), ("chat/a", b"one"))
         self.assertEqual(ask(edge.http_port, "/readyz")[0], 200)
@@ -215,7 +215,7 @@ class LostHomeTest(EdgeCase):
         home.kill()
         for client in clients:
             self.assertIn([first for first, _ in client.receive_until_closed()], ([], [0xE0]))
-        winner = wait_until(lambda: next((each for each in (edge, second) if " ready: " in each.log), None), LEASE + 20)
+        winner = wait_until(lambda: next((each for each in (edge, second) if " ready: " in each.log), None))
         loser = second if winner is edge else edge
         await_link(loser, "edge" if winner is edge else "second")
         for each in (edge, second):
@@ -231,7 +231,7 @@ class LostHomeTest(EdgeCase):
         home.stop()
         self.assertEqual([(first, body[0]) for first, body in ann.receive_until_closed()], [(0xE0, 0x8B)])
         self.assertEqual(old.receive_until_closed(), [])
-        edge.await_ready(20)
+        edge.await_ready()
         with returned(edge, "bob"):
             pass
 

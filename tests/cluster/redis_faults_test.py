@@ -14,7 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster_test import LEASE, ask, leave_a_session, node, reason_of, returned, standby
+from cluster_test import ask, leave_a_session, node, reason_of, returned, standby
 from gateway import PUBACK, SANITIZED, Client, binary, let_pass, subscribe_packet, wait_until
 from kill_test import GENERATOR, LONG, SLOWNESS
 from ports import free_port
@@ -89,7 +89,7 @@ class Pair:
     def _follow(self):
         self.relay = Relay(self.primary.port)
         self.replica.ask("REPLICAOF", "127.0.0.1", self.relay.port)
-        wait_until(lambda: "master_link_status:up" in self.replica.ask("INFO", "replication"), 20, "the replica follows")
+        wait_until(lambda: "master_link_status:up" in self.replica.ask("INFO", "replication"), what="the replica follows")
 
     def lose_from_now_on(self):
         self.relay.hold()
@@ -277,7 +277,7 @@ class RedisFaultsTest(unittest.TestCase):
             for _ in range(20):
                 redis.lose_from_now_on()
                 lost_from = written(redis)
-                wait_until(lambda lost_from=lost_from: written(redis) > lost_from + 200, 20, "units that will be lost")
+                wait_until(lambda lost_from=lost_from: written(redis) > lost_from + 200, what="units that will be lost")
                 self.assertGreater(redis.fail_over(), 10_000)
                 self.await_service(load, redis)
 
@@ -401,18 +401,18 @@ class StoppedNodeTest(unittest.TestCase):
             ports = [first.port]
             publishers = [Publisher(f"publisher{number}", ports) for number in range(4)]
             monitor = Monitor(redis)
-            wait_until(lambda: all(len(each.acknowledged) > 200 for each in publishers), 30, "load")
+            wait_until(lambda: all(len(each.acknowledged) > 200 for each in publishers), what="load")
             first.process.send_signal(signal.SIGSTOP)
-            second.await_ready(LEASE + 20)
+            second.await_ready()
             ports.append(second.port)
             claimed_at = len(monitor.units)
             stopped = monitor.units[0][0]
-            wait_until(lambda: {each for each, changed in monitor.units[claimed_at:] if changed} - {stopped}, 30, "new units")
+            wait_until(lambda: {each for each, changed in monitor.units[claimed_at:] if changed} - {stopped}, what="new units")
             let_pass(seconds)  # it stands still for so long
             first.process.send_signal(signal.SIGCONT)
-            first.wait_for_log("standing by", 30)
+            first.wait_for_log("standing by")
             before = [len(each.acknowledged) for each in publishers]
-            wait_until(lambda: all(len(each.acknowledged) > count + 200 for each, count in zip(publishers, before)), 30)
+            wait_until(lambda: all(len(each.acknowledged) > count + 200 for each, count in zip(publishers, before)))
             for each in publishers:
                 each.end()
             monitor.end()
@@ -428,7 +428,7 @@ class StoppedNodeTest(unittest.TestCase):
             print(f"{self.id()}: {len(acknowledged)} acknowledged, {len(later)} units after the claim, "
                   f"{sum(each == stopped for each, _ in later)} of them by the node that was stopped", flush=True)
             second.stop()
-            wait_until(lambda: first.log.count(" ready: ") == 2, 20, "the first node serves again")
+            wait_until(lambda: first.log.count(" ready: ") == 2, what="the first node serves again")
 
     def stored(self, gateway, number):
         got = set()

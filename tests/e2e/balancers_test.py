@@ -61,7 +61,7 @@ class Balancer:
         log = self.test.enterContext(open(self.folder / "output", "w"))
         process = subprocess.Popen([*command, str(self.folder / "settings")], cwd=self.folder,
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.test.addCleanup(process.wait, 20)
+        self.test.addCleanup(process.wait, 60)
         self.test.addCleanup(process.terminate)
         self.process = process
 
@@ -98,7 +98,7 @@ class BalancersTest(unittest.TestCase):
             except (OSError, paho.WebsocketConnectionError):
                 return False  # it does not listen yet, or has not seen that the gateway is well
 
-        wait_until(connected, 20, f"port {port} of the balancer")
+        wait_until(connected, what=f"port {port} of the balancer")
         client.loop_start()
         self.addCleanup(client.loop_stop)
         self.assertEqual(heard.get(timeout=60), name)

@@ -142,7 +142,7 @@ class ExamplesTest(unittest.TestCase):
 
     def said(self, lines, wanted):
         try:
-            wait_until(lambda: wanted in lines(), 30)
+            wait_until(lambda: wanted in lines())
         except AssertionError:
             raise AssertionError(f"it did not say '{wanted}', but {lines()}") from None
 

@@ -165,7 +165,7 @@ const mqtt = require('mqtt');
 const url = 'mqtt://127.0.0.1:' + process.argv[1];
 const protocolVersion = Number(process.argv[2]);
 const once = (target, name, where) => new Promise((done, fail) => {
-    const timer = setTimeout(() => fail(new Error('no ' + name + ' ' + where)), 8000);
+    const timer = setTimeout(() => fail(new Error('no ' + name + ' ' + where)), 50000);
     target.once(name, (...what) => { clearTimeout(timer); done(what); });
 });
 const open = (clientId, more) =>

@@ -126,7 +126,7 @@ class DashboardTest(unittest.TestCase):
 
     def test_a_user_is_followed_live(self):
         tab = self.open("trace?user=traced")
-        wait_until(lambda: "GET '/api/v1/trace" in self.gateway.log, 30, "the trace")
+        wait_until(lambda: "GET '/api/v1/trace" in self.gateway.log, what="the trace")
         with self.gateway.connect("traced-phone", username="traced") as client:
             tab.wait_for(".log", lambda line: "login" in line and "traced-phone" in line)
             client.ping()

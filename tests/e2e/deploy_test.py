@@ -20,8 +20,8 @@ SUMMARY = re.compile(r"^  (?:-\w,)?(--[a-z][a-z-]*)", re.M)  # of an option, whe
 COMMAND = re.compile(r"^  ([a-z]+) {2,}", re.M)
 
 
-def run(*command, **options):
-    return subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+def run(*command, timeout=60, **options):
+    return subprocess.run([*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
                           **options)
 
 
@@ -230,7 +230,7 @@ class ImageTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="pulsegate-image-") as folder:
             run("cp", "-a", *(REPOSITORY / path for path in copied), folder)
             done = run("cmake", "-S", folder, "-B", f"{folder}/build", "-G", "Ninja",
-                       "-D", "CMAKE_DISABLE_FIND_PACKAGE_doctest=ON")
+                       "-D", "CMAKE_DISABLE_FIND_PACKAGE_doctest=ON", timeout=600)
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_its_stages_and_the_programs_that_it_runs_are_there(self):

@@ -51,7 +51,7 @@ class EdgeApiTest(EdgeCase):
                 self.assertEqual(each.receive_publish(), ("news", message["payload"].encode()))
             self.assertEqual(edge.ask("DELETE", "/api/v1/clients?user=ann")[0], 200)
             self.assertIsNotNone(ann.receive_until_closed())
-        self.assertIn("audit: - DELETE '/api/v1/clients?user=ann' -> 200 from 127.0.0.1, at node edge#", home.log)
+        home.wait_for_log(re.escape("audit: - DELETE '/api/v1/clients?user=ann' -> 200 from 127.0.0.1, at node edge#"))
 
     def test_changes_of_presence_are_streamed_through_an_edge(self):
         home, edge = self.nodes()
@@ -87,7 +87,7 @@ class EdgeApiTest(EdgeCase):
         self.assertEqual(status("publish", "POST", "/api/v1/publish", b'{"topic": "a"}'), 200)
         self.assertEqual(status("publish", "PUT", "/api/v1/bans?user=eve&seconds=60"), 403)
         self.assertEqual(status("operate", "PUT", "/api/v1/bans?user=eve&seconds=60"), 200)
-        self.assertIn("audit: desk PUT '/api/v1/bans?user=eve&seconds=60' -> 200 from 127.0.0.1, at node edge#", home.log)
+        home.wait_for_log(re.escape("audit: desk PUT '/api/v1/bans?user=eve&seconds=60' -> 200 from 127.0.0.1, at node edge#"))
 
     def test_a_home_judges_tokens_itself_on_a_link_without_certificates(self):
         home, edge, tokens = self.nodes_with_tokens()

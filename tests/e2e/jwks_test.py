@@ -75,7 +75,7 @@ class KeyServer:
 
     def await_fetches(self, count):
         before = self.fetches
-        wait_until(lambda: self.fetches >= before + count, timeout=20, what=f"{count} fetches")
+        wait_until(lambda: self.fetches >= before + count, what=f"{count} fetches")
 
     def close(self):
         self.hangs.clear()
@@ -111,7 +111,7 @@ class JwksTest(Folder):
         gateway = self.gateway(provider.url, "--jwt-jwks-refresh", "1h")
         self.assertEqual(self.login(gateway, self.first), 0)
         provider.keys.append(self.second)
-        wait_until(lambda: self.login(gateway, self.second) == 0, timeout=20, what="the new key")
+        wait_until(lambda: self.login(gateway, self.second) == 0, what="the new key")
         fetches = provider.fetches
         for _ in range(10):
             self.assertEqual(self.login(gateway, self.second, kid="nobody's"), 0x86)
@@ -179,7 +179,7 @@ class JwksTest(Folder):
         gateway.wait_for_log(r"logins with tokens are refused until keys come")
         gateway.wait_for_log(r"login refused: its token: no key matches its alg and kid: jwt-jwks-url has given no keys yet")
         self.provider(self.first, port=port)
-        wait_until(lambda: self.login(gateway, self.first) == 0, timeout=20, what="the first keys")
+        wait_until(lambda: self.login(gateway, self.first) == 0, what="the first keys")
 
     def test_it_works_beside_secrets_of_files(self):
         secret = self.file("secret", "a secret of a test, of forty-two characters")

@@ -197,7 +197,7 @@ class Play:
                 return next((place for place, line in self.lines().items()
                              if place not in self.seen and pattern.fullmatch(line)), None)
             try:
-                self.seen.add(wait_until(find, 30))
+                self.seen.add(wait_until(find))
             except AssertionError:
                 said = "\n".join(line for place, line in self.lines().items() if place not in self.seen)
                 raise AssertionError(f"did not come: {shown}\nbut:\n{said}") from None

@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 from credentials import SECRET, Folder, token
-from gateway import DISCONNECT, Client, Gateway, binary, publish_packet, wait_until
+from gateway import DISCONNECT, PATIENCE, Client, Gateway, binary, publish_packet, wait_until
 
 
 class Trace:
@@ -18,7 +18,7 @@ class Trace:
     def __init__(self, gateway, query):
         request = urllib.request.Request(f"http://127.0.0.1:{gateway.http_port}/api/v1/trace?{query}",
                                          headers={"Accept": "text/event-stream"})
-        self.answer = urllib.request.urlopen(request, timeout=20)
+        self.answer = urllib.request.urlopen(request, timeout=PATIENCE)
         self.seen = []
         assert self.next()[0] == "begun"
 
@@ -143,7 +143,7 @@ class TraceTest(unittest.TestCase):
                 return False
             return True
 
-        wait_until(is_free, timeout=20, what="room for a trace")
+        wait_until(is_free, what="room for a trace")
 
     def test_a_slow_reader_is_told_how_much_it_has_lost(self):
         with Gateway("--max-message-rate", "0", "--max-byte-rate", "0") as gateway:
@@ -184,8 +184,8 @@ class TraceTest(unittest.TestCase):
                 self.assertRegex(lines[0], r"^\d\d:\d\d:\d\d\.\d{3}Z ann phone 127\.0\.0\.1:\d+ packet_in CONNECT ")
                 self.assertIn("cause=logout", lines[-1])
             ctl.send_signal(signal.SIGINT)
-            ctl.communicate(timeout=10)
-        done = subprocess.run([str(binary()), "ctl", "trace", "--url", url], capture_output=True, text=True, timeout=10)
+            ctl.communicate(timeout=PATIENCE)
+        done = subprocess.run([str(binary()), "ctl", "trace", "--url", url], capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 2, done)
 
 

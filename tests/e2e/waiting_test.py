@@ -5,11 +5,15 @@ import ast
 import unittest
 from pathlib import Path
 
+from gateway import PATIENCE
+
 FOLDER = Path(__file__).parent
 # Functions that may sleep. The line says why.
 SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "let_pass_meanwhile", "log"}, "handover_relay.py": {"kill_now"}}
 CLOCKS = {"monotonic", "time", "perf_counter"}
 SHORTEST = 10  # seconds
+# What waits for an event, and the place of its timeout.
+WAITERS = {"wait_until": 1, "wait_for_log": 1, "await_ready": 0, "wait_for_event": 0}
 
 
 def is_of(modules, node, names):
@@ -82,8 +86,16 @@ class Waits(ast.NodeVisitor):
         if limit is not None and limit < SHORTEST and self.is_duration(measured):
             self.note(node, f"an upper bound of {limit:g} s: a busy machine breaks it")
 
+    def check_patience(self, node):
+        """The usual patience is what a busy machine needs."""
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        given = [each.value for each in node.keywords if each.arg == "timeout"] + node.args[WAITERS.get(name, 99):]
+        if name in WAITERS and given and (number(given[0]) or PATIENCE) < PATIENCE:
+            self.note(node, f"{name} for {number(given[0]):g} s: the event may take longer")
+
     def visit_Call(self, node):
         self.check_sequence(node.args)
+        self.check_patience(node)
         if isinstance(node.func, ast.Attribute):
             if node.func.attr in ("assertLess", "assertLessEqual"):
                 self.check_bound(node, *node.args[:2])
@@ -108,11 +120,13 @@ class WaitingTest(unittest.TestCase):
                      "from asyncio import sleep", "run(['mosquitto_sub', '-W', '2'])", "run('-W', 1)",
                      "self.assertLess(time.monotonic() - began, 1)", "took = time.time() - began\nassert took < 9.9",
                      "self.worst = max(self.worst, time.monotonic() - began)\nself.assertLessEqual(self.worst, 5)",
-                     "self.assertGreater(3, time.monotonic() - began)"):
+                     "self.assertGreater(3, time.monotonic() - began)", "wait_until(is_there, 20)",
+                     "wait_until(is_there, timeout=20)", "gateway.wait_for_log('ready', 30)", "node.await_ready(20)"):
             with self.subTest(text):
                 self.assertEqual(len(Waits("x_test.py", text).found), 1)
         for text in ("let_pass(1)", "run('-W', '60')", "self.assertLess(time.monotonic() - began, 10)",
-                     "self.assertGreater(time.monotonic() - began, 1)", "self.assertLess(time.time(), 1)"):
+                     "self.assertGreater(time.monotonic() - began, 1)", "self.assertLess(time.time(), 1)",
+                     "wait_until(is_there, 60)", "wait_until(is_there, what='20')", "gateway.wait_for_log('ready')"):
             with self.subTest(text):
                 self.assertEqual(Waits("x_test.py", text).found, [])
 
