@@ -1,5 +1,6 @@
 """Logins: passwords, certificates and tokens."""
 
+import contextlib
 import os
 import select
 import signal
@@ -251,6 +252,16 @@ class CertificateTest(Folder):
         """The code of its CONNACK."""
         return self.connect(*arguments, **options).recv(100)[3]
 
+    def brief(self, gateway, name):
+        """A client that is logged in with a certificate that soon expires, and its context. A busy machine needs more time."""
+        for seconds in (4, 10, 30):
+            context = self.context(f"{name}-{seconds}", seconds=seconds)
+            with contextlib.suppress(ssl.SSLError, ConnectionError):
+                stream = self.connect_with(gateway, context)
+                if stream.recv(100)[3:4] == b"\0":
+                    return stream, context
+        self.fail("the certificate has expired before the client was logged in")
+
     def test_the_common_name_is_the_user_and_no_password_is_asked_for(self):
         with self.gateway("--password-file", self.password_file(bob="right")) as gateway:
             self.assertEqual(self.login(gateway, "alice"), 0)
@@ -287,9 +298,7 @@ class CertificateTest(Folder):
 
     def test_the_connection_ends_with_the_certificate_and_nothing_resumes_it(self):
         with self.gateway() as gateway:
-            context = self.context("brief", seconds=4)
-            brief = self.connect_with(gateway, context)
-            self.assertEqual(brief.recv(100)[3], 0)
+            brief, context = self.brief(gateway, "brief")
             self.assertFalse(brief.session and brief.session.has_ticket)
             self.assertEqual(brief.recv(100)[:3:2], b"\xe0\xa0")
             with self.assertRaises((ssl.SSLError, ConnectionError)):
@@ -300,8 +309,7 @@ class CertificateTest(Folder):
         certificate, key = self.server
         with Gateway("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key,
                      "--tls-client-ca", self.certificates.ca) as gateway:
-            brief = self.connect(gateway, "short", seconds=3)
-            self.assertEqual(brief.recv(100)[3], 0)
+            brief, _ = self.brief(gateway, "short")
             self.assertEqual(brief.recv(100)[:3:2], b"\xe0\xa0")
 
     def test_a_revoked_certificate_is_turned_away_after_sighup(self):
