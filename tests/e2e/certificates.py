@@ -21,10 +21,11 @@ class Certificates:
                 "-out", "ca.crt", "-subj", "/CN=a test's authority", "-days", "60", folder=self.path)
         self.ca = str(self.path / "ca.crt")
 
-    def issue(self, name, host=None, subject=None, seconds=None):
+    def issue(self, name, host=None, subject=None, seconds=None, kind="ec"):
         """Files of a certificate for a server or client of that name, and of its key. It is valid for sixty days, or for
-        so many seconds."""
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key",
+        so many seconds. Its key is of this kind, such as "rsa:3072"."""
+        curve = ("-pkeyopt", "ec_paramgen_curve:P-256") if kind == "ec" else ()
+        openssl("req", "-newkey", kind, *curve, "-nodes", "-keyout", f"{name}.key",
                 "-out", f"{name}.csr", "-subj", subject or f"/CN={name}", folder=self.path)
         (self.path / "names").write_text(f"subjectAltName=DNS:{host or name},IP:127.0.0.1\n")
         if seconds is None:

@@ -149,7 +149,9 @@ class TlsTest(unittest.TestCase):
         with self.assertRaises(ssl.SSLWantReadError):
             recording.do_handshake()
         hello = hello.read()
-        with self.gateway("--shards", "1") as gateway:
+        # The gateway takes a second or more for them all, so that it can be stopped on the way.
+        slow = self.authority.issue("slow", host="localhost", kind="rsa:3072")
+        with self.gateway("--shards", "1", certificates=[slow]) as gateway:
             flood = []
             for _ in range(1000):
                 one = socket.create_connection(("127.0.0.1", port_of(gateway, "mqtts")), timeout=60,
