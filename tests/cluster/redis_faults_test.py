@@ -136,8 +136,8 @@ class Load:
         self.seconds = seconds
         self.command = [str(GENERATOR), "kill", "--gateway", str(binary()), "--cluster", url, "--kills", "0", "--seconds",
                         str(seconds), "--port", str(self.port), "--http", str(self.http_port), "--json",
-                        str(self.path / "results.json"), "--log", str(self.path / "log"),
-                        *(("--rate", "600") if SANITIZED else ()), *map(str, options)]
+                        str(self.path / "results.json"), "--log", str(self.path / "log"), "--slowness", str(SLOWNESS),
+                        *(("--rate", "600") if SANITIZED and "--rate" not in options else ()), *map(str, options)]
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=(self.path / "said").open("w"),
@@ -282,8 +282,8 @@ class RedisFaultsTest(unittest.TestCase):
                 self.await_service(load, redis)
 
     def test_sentinels_fail_over(self):
-        times, seconds = (10, 500) if LONG else (1, 45)
-        with Sentinels() as redis, self.judged(redis, seconds, *NO_WILLS) as load:
+        times, seconds, rate = (10, 500, 1500) if LONG else (1, 120, 600)
+        with Sentinels() as redis, self.judged(redis, seconds, "--rate", rate, *NO_WILLS) as load:
             for _ in range(times):
                 for exchange in (redis.fail_over, redis.kill_primary):
                     redis.await_calm()

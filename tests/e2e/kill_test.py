@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import SANITIZED, binary, lives, wait_until
+from gateway import PATIENCE, SANITIZED, binary, lives, wait_until
 from ports import free_port, free_ports
 from redis_server import RedisServer
 
@@ -46,7 +46,7 @@ class KillRun:
 
 
 def usage(*arguments, environment=None):
-    return subprocess.run([str(GENERATOR), "kill", *arguments], capture_output=True, text=True, timeout=60,
+    return subprocess.run([str(GENERATOR), "kill", *arguments], capture_output=True, text=True, timeout=2 * PATIENCE,
                           env=os.environ | (environment or {}))
 
 
@@ -177,7 +177,8 @@ class CommandTest(Case):
 
     def test_the_rest_of_a_script_is_killed_as_well(self):
         script = ["/bin/sh", "-c", f'sleep 60 & echo $! >>{self.folder}/pids; "$@"; exit', "sh"]
-        run = KillRun(self.folder, self.folder / "data", "--kills", 1, "--seconds", 1, *NO_PRESENCE, wrapper=script)
+        run = KillRun(self.folder, self.folder / "data", "--kills", 1, "--seconds", 1, *NO_PRESENCE, wrapper=script,
+                      slowness=SLOWNESS)
         self.assertEqual(run.run()[0], 0, run.said)
         sleepers = (self.folder / "pids").read_text().split()
         self.assertEqual(len(sleepers), 2)
@@ -195,8 +196,8 @@ class CommandTest(Case):
         temporary, results = self.folder / "temporary", self.folder / "results.json"
         temporary.mkdir()
         port, http = free_port(), free_port()
-        done = usage("--kills", "1", "--seconds", "1", *NO_PRESENCE, "--port", str(port), "--http", str(http), "--json", str(results),
-                     "--gateway", str(binary()), environment={"TMPDIR": str(temporary)})
+        done = usage("--kills", "1", "--seconds", "1", *NO_PRESENCE, "--slowness", str(SLOWNESS), "--port", str(port), "--http", str(http),
+                     "--json", str(results), "--gateway", str(binary()), environment={"TMPDIR": str(temporary)})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         command = json.loads(results.read_text())["command"]
         self.assertEqual(command[:-1], [str(binary()), "--listen", f"mqtt://127.0.0.1:{port}", "--listen",
@@ -206,8 +207,8 @@ class CommandTest(Case):
 
     def test_the_data_folder_that_is_named_stays(self):
         data = self.folder / "data"
-        done = usage("--kills", "0", "--seconds", "1", "--port", str(free_port()), "--http", "0", "--data", str(data),
-                     "--gateway", str(binary()), "--json", "-")
+        done = usage("--kills", "0", "--seconds", "1", "--slowness", str(SLOWNESS), "--port", str(free_port()), "--http", "0",
+                     "--data", str(data), "--gateway", str(binary()), "--json", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((data / "pulsegate.db").exists())
         self.assertNotIn("http://", " ".join(json.loads(done.stdout)["command"]))
