@@ -75,7 +75,7 @@ class DiskTest(unittest.TestCase):
             idle = [gateway.connect(f"idle-{i}") for i in range(20)]
             reader = gateway.connect("reader")
             reader.subscribe("chat/reader")
-            with Publisher(gateway.port, keepalive=2) as publisher:
+            with Publisher(gateway.port, keepalive=4) as publisher:
                 publisher.publish("chat/away", "before").wait_for_publish(60)
                 self.faults.set(stands_still=True)
                 waiting = publisher.publish("chat/away", "meanwhile")
@@ -136,7 +136,7 @@ class DiskTest(unittest.TestCase):
             self.assertEqual(waiting.receive()[0], 0x90)
 
     def test_who_waits_for_the_store_to_log_in_waits_no_longer_than_the_login_timeout(self):
-        with self.start("--login-timeout", "1s") as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
+        with self.start("--login-timeout", "5s") as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
             self.assertEqual(waiting.receive_until_closed(), [])
             gateway.wait_for_log("its CONNECT was not answered within the login timeout")
             self.faults.set()

@@ -59,7 +59,7 @@ class DrainTest(unittest.TestCase):
         with self.start("--server-reference", "other.example:1883") as gateway:
             crowd = [gateway.connect(f"c{i}", version=5) for i in range(CLIENTS)]
             began = time.monotonic()
-            self.assertEqual(gateway.ask("POST", "/api/v1/drain", {"notice": 0, "over": 3})[0], 202)
+            self.assertEqual(gateway.ask("POST", "/api/v1/drain", {"notice": 0, "over": 6})[0], 202)
             self.await_refusal(gateway)
             left = []
             for client in crowd:

@@ -234,8 +234,8 @@ class RestartTest(unittest.TestCase):
                     while hear(watcher, "ann")["ann"]["state"] != "offline":
                         pass
                     gateway.await_store()  # ann is there as somebody who is offline
-                gateway.connect("ann", keepalive=2)
-                gateway.connect(newcomer, keepalive=2)
+                gateway.connect("ann", keepalive=4)
+                gateway.connect(newcomer, keepalive=4)
                 told = hear(watcher, newcomer)
                 while told.get("ann", {}).get("state") != "online":
                     told |= hear(watcher, "ann")

@@ -70,7 +70,7 @@ class LoginTest(EdgeCase):
         home, edge = self.nodes("--jwt-secret", secret)
         with Client(edge.port) as ann:
             ann.version = 5
-            ann.send(packets.connect(5, "c", username="x", password=token({"sub": "ann", "exp": time.time() + 3})))
+            ann.send(packets.connect(5, "c", username="x", password=token({"sub": "ann", "exp": time.time() + 6})))
             self.assertEqual(ann.receive()[1][1], 0)
             self.assertEqual(state(home, "ann"), "online")
             ann.publish("inbox/somebody/else/#"[:-2], b"", qos=1)

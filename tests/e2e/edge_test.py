@@ -202,7 +202,7 @@ def conversation(left, right):
         ann.send(packets.subscribe(5, 1, [("room/1", 1)]))
         said.append(ann.receive())
         sent = [("a/b", b"one", [(0x23, 1)]), ("", b"two", [(0x23, 1)]), ("a/b", b"x" * 600, []), ("room/1", b"all", []),
-                ("inbox/bob", b"yours", []), ("$delayed/1/later", b"late", []), ("a/b", b"last", [])]
+                ("inbox/bob", b"yours", []), ("$delayed/2/later", b"late", []), ("a/b", b"last", [])]
         for number, (topic, payload, props) in enumerate(sent, 1):
             ann.send(packets.publish(5, topic, payload, qos=1, packet_id=number, props=props))
         got = []

@@ -179,7 +179,7 @@ class ExpiryTest(unittest.TestCase):
                 let_pass(0.5)
             publisher.ping()
             closed = subscriber.receive_until_closed()
-            self.assertGreaterEqual(len(closed), 5)
+            self.assertGreaterEqual(len(closed), 2)
             self.assertTrue(all(first == 0x30 for first, _ in closed))
 
     def test_a_client_of_version_5_is_told_0x8d(self):

@@ -13,6 +13,7 @@ from credentials import SECRET, granted, token
 from gateway import Client, Gateway, SANITIZED, wait_until
 from hook_backend import ALLOW, HookCase, connect_packet
 
+PATIENT = ("--auth-hook-timeout", "60s", "--login-timeout", "60s")  # where the backend answers when all have asked
 SERVER_UNAVAILABLE = 0x88
 SERVER_BUSY = 0x89
 WRONG = 0x86
@@ -148,7 +149,7 @@ class HookTest(HookCase):
 
     def test_connections_are_kept_and_shared(self):
         backend = self.backend()
-        with Gateway("--auth-hook", backend.url, "--auth-hook-connections", "2") as gateway:
+        with Gateway("--auth-hook", backend.url, "--auth-hook-connections", "2", *PATIENT) as gateway:
             for number in range(10):
                 self.assertEqual(self.code(gateway, f"u{number}", "x"), 0)
             self.assertEqual((len(backend.questions), len(backend.peers)), (10, 1))
@@ -229,7 +230,7 @@ class HookTest(HookCase):
 
     def test_large_logins_that_wait_for_a_silent_backend_leave_memory_to_others(self):
         backend = self.backend()
-        with Gateway("--auth-hook", backend.url, "--memory-budget", "160MiB", "--shards", "1") as gateway:
+        with Gateway("--auth-hook", backend.url, "--memory-budget", "160MiB", "--shards", "1", *PATIENT) as gateway:
             backend.gate.clear()
             before = gateway.rss()
             flood = [self.begin(gateway, f"u{number}", "\1" * 65_535, source="127.0.0.2") for number in range(400)]
@@ -417,6 +418,7 @@ class HookTest(HookCase):
             backend.gate.clear()
             self.assertEqual(self.code(gateway, "late"), SERVER_UNAVAILABLE)
             gateway.wait_for_log("no answer within auth-hook-timeout, 1000 ms")
+            reload("60s", "600s", 3)
             backend.gate.set()
             self.assertEqual([self.code(gateway, "again", "right") for _ in range(3)], [0] * 3)
             self.assertEqual(backend.users.count("again"), 1)
