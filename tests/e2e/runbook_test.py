@@ -151,6 +151,17 @@ class LogLinesTest(unittest.TestCase):
         return [row for _, row in self.rows if line.pattern().fullmatch(row)]
 
 
+def reloads_of(settings, text):
+    """The sentences in the cells of its tables that tell to change one of these settings and then to reload."""
+    cells = [cell for row in re.findall(r"^\|(.*)\|$", text, re.M) for cell in row.split("|")]
+    found = []
+    for sentence in re.split(r"[.;] ", "; ".join(cells)):
+        changed = re.findall(r"\b(?:set|raise|lower|change) ((?:`[^`]+`(?:,? (?:and|or) |, )?)+)", sentence, re.I)
+        if "reload" in sentence and settings & set(re.findall(r"`([a-z-]+)", "".join(changed))):
+            found.append(sentence)
+    return found
+
+
 class PagesTest(unittest.TestCase):
     def test_links_lead_somewhere(self):
         for page in PAGES:
@@ -189,6 +200,21 @@ class PagesTest(unittest.TestCase):
                                           page.read_text())):
                 with self.subTest(page=page.name):
                     self.assertIn(setting, known)
+
+    def test_a_reload_is_advised_only_for_live_settings(self):
+        rows = re.findall(r"^\| `([a-z-]+)` \|.*?\| (live|live while set|restart) \|", (DOCS / "settings.md").read_text(), re.M)
+        need_restart = {setting for setting, change in rows if change == "restart"}
+        self.assertIn("auth-hook-ca", need_restart)
+        for page in (DOCS / "runbook.md", LOG_LINES, DOCS / "production.md"):
+            self.assertEqual([], reloads_of(need_restart, page.read_text()), page.name)
+
+    def test_advice_to_reload_a_setting_that_needs_a_restart_is_found(self):
+        for advice, is_wrong in (("renew it, or set `a-file` and reload", True), ("set `a-file`, reload", True),
+                                 ("replace its content and reload. If not, set `a-file` and restart", False),
+                                 ("lower `b` and reload; set `a-file`", False), ("raise `b` or `a-file`, then reload", True),
+                                 ("set `b`", False)):
+            with self.subTest(advice=advice):
+                self.assertEqual(bool(reloads_of({"a-file"}, f"| a cause | {advice} |\n")), is_wrong)
 
 
 if __name__ == "__main__":
