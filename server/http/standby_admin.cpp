@@ -85,8 +85,7 @@ ApiReply metrics_of_node(const ClusterView& view, const StandbyState& state) {
     Families families(none);
     families.append(cluster_metrics(view));
     if (state.is_edge) {
-        families.gateway_gauge("pulsegate_edge_linked",
-                               "1 if this edge has a link to the node that owns the data.",
+        families.gateway_gauge("pulsegate_edge_linked", "1 if this edge has a link to the owner.",
                                state.is_linked);
         families.gateway_gauge("pulsegate_edge_connections", "Open connections of this edge.",
                                static_cast<double>(state.connections));
