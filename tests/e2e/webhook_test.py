@@ -5,6 +5,7 @@ import email.utils
 import hashlib
 import hmac
 import json
+import re
 import signal
 import ssl
 import tempfile
@@ -15,8 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from certificates import Certificates
-from gateway import Client, Gateway, connect_packet, wait_until
+from gateway import REPOSITORY, Client, Gateway, connect_packet, wait_until
 from ports import free_port
+from readme_test import shape_of
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -131,6 +133,21 @@ class WebhookTest(unittest.TestCase):
             ids = [event["id"] for event in receiver.events]
             self.assertTrue(len(ids) == len(set(ids)), "an id came twice")
             self.assertTrue(not any(batch["repeat"] for batch in receiver.batches), "nothing was repeated")
+
+    def test_events_have_the_members_that_are_shown_to_backends(self):
+        page = (REPOSITORY / "server" / "docs" / "backend.md").read_text()
+        shown = json.loads(re.search(r"^```json\n(.*?)^```$", page, re.M | re.S)[1])
+        with Receiver() as receiver, self.gateway(receiver, "--webhook-payload", "on") as gateway:
+            eve = self.enterContext(Client(gateway.port))
+            eve.send(connect_packet("", clean=False))  # is refused
+            ann = gateway.connect("ann-phone", username="ann")
+            ann.publish("inbox/bob", b"are you there?", qos=1)
+            for kind in ("presence", "login", "login_refused", "message_waiting"):
+                with self.subTest(kind=kind):
+                    told = receiver.wait_for(kind)[0]
+                    example = next(event for event in shown["events"] if event["type"] == kind)
+                    self.assertEqual(shape_of(told), shape_of(example))
+            self.assertEqual(set(shown), set(receiver.batches[0]))
 
     def test_it_is_told_of_each_member_of_a_room_who_is_away(self):
         with Receiver() as receiver, self.gateway(receiver) as gateway:
