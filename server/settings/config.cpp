@@ -87,10 +87,11 @@ void add_tls(Settings& settings, Config& config) {
     settings.any("tls-client-ca", "FILE", "",
                  "PEM file with CAs; clients must present a certificate that one of them signed",
                  [&](auto&, auto& text) { config.tls.client_ca = text; });
-    settings.any("tls-client-crl", "FILE", "",
-                 "PEM file with the certificates that the --tls-client-ca has revoked; SIGHUP "
-                 "reads it again",
-                 [&](auto&, auto& text) { config.tls.client_crl = text; });
+    settings.any(
+        "tls-client-crl", "FILE", "",
+        "PEM file with the revocation list (CRL) of the CA in --tls-client-ca; SIGHUP reads "
+        "it again",
+        [&](auto&, auto& text) { config.tls.client_crl = text; });
     settings.any("tls-min-version", "1.2|1.3", "1.2", "Oldest TLS version that is accepted",
                  [&](auto& name, auto& text) {
                      if (text != "1.2" && text != "1.3")
@@ -185,7 +186,7 @@ void add_silence(Settings& settings, Config& config) {
                          parse_duration(name, text, second, 65'535 * second) / second);
                  });
     settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
-                      "How long a new connection may take to send its CONNECT");
+                      "How long a new connection may take until its CONNECT is answered");
     settings.each("websocket-origin", "ORIGIN", "",
                   "Origin of web pages that may open a WebSocket, https://HOST, or * for all; "
                   "repeatable. Default: pages from the same host as the gateway",
@@ -197,8 +198,8 @@ void add_silence(Settings& settings, Config& config) {
     settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
                       "How long the presence of an offline user is kept");
     settings.duration("stop-wait", config.stop_wait, 0, 60 * second, "3s",
-                      "Maximum time that a stop waits until presence subscribers have received "
-                      "that everybody is offline");
+                      "How long a stop waits, at most, until presence subscribers have been told "
+                      "that all users are offline");
     settings.duration("drain-notice", config.drain.notice, 0, longest_drain, "0s",
                       "How long a stop answers 503 at /readyz before it asks the first client to "
                       "leave. Load balancers need this time to notice");
@@ -258,11 +259,13 @@ void add_sessions(Settings& settings, Config& config) {
                       "from the latest message; 0s: they are not kept");
     settings.count("max-inboxes", config.max_inboxes, 0, 1'000'000'000, "100000",
                    "Maximum number of users without a session that have waiting messages");
-    settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
-                   "1000, or a tenth of max-inboxes if that is less",
-                   "Maximum number of such users that have waiting messages of one sender");
+    settings.count(
+        "max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
+        "1000, or a tenth of max-inboxes if that is less",
+        "Maximum number of users without a session for whom messages of one sender wait");
     settings.size("max-inbox-bytes-per-user", config.max_inbox_bytes_per_user, 0, most_bytes,
-                  "32MiB", "Maximum bytes of messages of one sender that wait for such users");
+                  "32MiB",
+                  "Maximum bytes of messages of one sender that wait for users without a session");
     settings.count("max-delayed-messages", config.max_delayed_messages, 0, 1'000'000'000,
                    "10000000", "Maximum number of delayed messages");
     settings.size("max-delayed-bytes", config.max_delayed_bytes, 0, most_bytes, "4GiB",
@@ -391,8 +394,9 @@ void add_limits(Settings& settings, Config& config) {
                       "How long a ban lasts");
 }
 
-/// A reload applies changes of these. All others need a restart: clients have been told of them, or
-/// have rights by them; or threads, listeners and files depend on them.
+/// A reload applies changes of these. All others need a restart: connected clients rely on what
+/// their CONNACK said of them, or have rights by them; or threads, listeners and files depend on
+/// them.
 constexpr const char* live_settings[] = {
     "log-level", "log-format", "log-logins", "stop-wait", "admin-token-file", "admin-tokens-file",
     // TLS

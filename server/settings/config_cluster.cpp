@@ -152,7 +152,8 @@ void add_cluster(Settings& settings, Config& config) {
                   "While another node owns the data, serve clients here, too: this node keeps "
                   "their connections and forwards their packets to the other node");
     settings.any("link-listen", "HOST:PORT", "127.0.0.1:7883",
-                 "Where this node listens for other nodes, which check whether it is alive",
+                 "Where this node listens for other nodes. They check whether it is alive, and "
+                 "forward packets and API requests",
                  [&](auto&, auto& text) { cluster.link_listen = text; });
     settings.any("link-address", "HOST:PORT", "link-listen",
                  "Where other nodes reach this node, if that is another address",
