@@ -72,7 +72,7 @@ constexpr std::array<MeasureInfo, counts_size> count_infos{{
     {"presence_missing", "", "changes of presence that were not shown"},
     {"presence_unseen", "", "users who were online and never shown"},
     {"presence_asked", "", "users whose presence was asked for by HTTP"},
-    {"presence_unanswered", "", "users whose presence was asked for in vain"},
+    {"presence_unanswered", "", "users whose presence was asked for without an answer"},
     {"presence_http_false_offline", "", "live clients that HTTP told to be offline"},
     {"presence_http_ghosts", "", "dead clients that HTTP told to be online"},
     {"presence_http_out_of_order", "", "presence versions by HTTP out of order"},

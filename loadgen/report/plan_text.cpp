@@ -79,7 +79,7 @@ std::string plan_text(const PaperPlan& plan) {
     add_extrapolated(out, plan);
     out.line();
     add_nodes(out, plan);
-    if (!plan.doubts.empty()) out.line("\nwhat this does not rest on:");
+    if (!plan.doubts.empty()) out.line("\nlimits of this estimate:");
     for (const auto& doubt : plan.doubts) out.line("  " + doubt);
     return std::move(out).take();
 }

@@ -25,8 +25,8 @@ std::string why_no_presence(const Evidence& seen) {
 
 CheckResult check_detection(const Evidence& seen) {
     const Duration bound = limits_of(seen.scenario).most + closing_tick + seen.scenario.tolerance;
-    const auto promise =
-        fmt::format("watchers were told of 99 % of those who fell silent within {}", show(bound));
+    const auto promise = fmt::format(
+        "within {}, watchers were told of 99 % of the users that fell silent", show(bound));
     const auto& times = seen[Timing::detection];
     if (times.empty())
         return skipped("presence_detection", promise, "nobody who was watched fell silent");
@@ -39,12 +39,12 @@ CheckResult check_detection(const Evidence& seen) {
 }
 
 CheckResult check_answers(const Evidence& seen) {
-    const char* promise = "HTTP answered what it was asked of presence";
+    const char* promise = "HTTP answered every question about presence";
     const auto without = seen[Count::presence_unanswered];
     if (seen[Count::presence_asked] + without == 0)
         return skipped("presence_http_answers", promise, "no presence could be asked for (--http)");
     return none_of("presence_http_answers", promise, without,
-                   fmt::format("{} users were asked for in vain", show_count(without)));
+                   fmt::format("no answer for {} users", show_count(without)));
 }
 
 struct Column {
@@ -56,9 +56,9 @@ struct Column {
 
 std::vector<CheckResult> watchers_checks(const Evidence& seen) {
     constexpr Column columns[] = {
-        {"presence_false_offline", "nobody alive was shown as offline",
+        {"presence_false_offline", "no living user was shown as offline",
          Count::presence_false_offline, "shown as offline"},
-        {"presence_ghosts", "nobody was shown as online who was gone", Count::presence_ghosts,
+        {"presence_ghosts", "no user who was gone was shown as online", Count::presence_ghosts,
          "shown as online"},
         {"presence_order", "watchers never saw an older version behind a newer one",
          Count::presence_out_of_order, "out of order"},
@@ -66,8 +66,8 @@ std::vector<CheckResult> watchers_checks(const Evidence& seen) {
          Count::presence_contradicted, "contradicted"},
         {"presence_missing", "watchers were told of every change", Count::presence_missing,
          "missing"},
-        {"presence_unseen", "everybody who was online was shown at all", Count::presence_unseen,
-         "never shown"},
+        {"presence_unseen", "every user who was online was shown as online at least once",
+         Count::presence_unseen, "never shown"},
     };
     const auto why = why_no_presence(seen);
     std::vector<CheckResult> checks;
@@ -85,9 +85,9 @@ std::vector<CheckResult> watchers_checks(const Evidence& seen) {
 
 std::vector<CheckResult> http_checks(const Evidence& seen) {
     constexpr Column columns[] = {
-        {"presence_http_false_offline", "HTTP told nobody alive to be offline",
+        {"presence_http_false_offline", "HTTP reported no living user as offline",
          Count::presence_http_false_offline, "told to be offline"},
-        {"presence_http_ghosts", "HTTP told nobody to be online who was gone",
+        {"presence_http_ghosts", "HTTP reported no user who was gone as online",
          Count::presence_http_ghosts, "told to be online"},
         {"presence_http_order", "HTTP never told an older version behind a newer one",
          Count::presence_http_out_of_order, "out of order"},
