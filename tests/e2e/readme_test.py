@@ -36,7 +36,8 @@ DOCS = REPOSITORY / "server" / "docs"
 # In the order in which a reader may type what they say.
 OPERATORS = [REPOSITORY / "server" / "README.md"] + [
     DOCS / f"{name}.md" for name in ("install", "security", "limits", "messaging", "backend", "durability", "operation")]
-DOCUMENTS = sorted([REPOSITORY / "server" / "clients.md", REPOSITORY / "server" / "accounts.md", *DOCS.glob("*.md")] +
+DOCUMENTS = sorted([REPOSITORY / "server" / "clients.md", REPOSITORY / "server" / "accounts.md", *DOCS.glob("*.md"),
+                    *(REPOSITORY / ".github").glob("*.md")] +
                    [path for path in REPOSITORY.glob("**/README.md")
                     if not path.relative_to(REPOSITORY).parts[0].startswith((".", "build"))])
 FENCE = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -248,6 +249,15 @@ def headings_of(path):
             for heading in re.findall(r"^#+ (.*)$", text, re.M)}
 
 
+def routes():
+    """The methods of the HTTP API and their paths, as in routes.cpp."""
+    table = (REPOSITORY / "server" / "http" / "routes.cpp").read_text()
+    table = table.partition("constexpr Route routes[] = {")[2].partition("\n};")[0]
+    for path, rest in re.findall(r'\.path = "([^"]*)"(.*?)(?=\.path = |$)', table, re.S):
+        for verb in re.findall(r"\bverb::(\w+)", rest):
+            yield verb.rstrip("_").upper(), path
+
+
 def shape_of(value):
     """A JSON value without its numbers and texts."""
     if isinstance(value, dict):
@@ -300,6 +310,22 @@ class NamesTest(unittest.TestCase):
             if document.name == "changes.md":  # has former names
                 continue
             self.assertLessEqual(set(re.findall(r"\bpulsegate_[a-z_]+", document.read_text())), known, document)
+
+    def test_every_route_is_in_the_page_for_backends(self):
+        shown = set(re.findall(r"`([A-Z]+ /[^`?\s]*)", (DOCS / "backend.md").read_text()))
+        files_of_pages = {"GET /dashboard/{file}", "GET /chat/{file}"}
+        served = {f"{method} {path}" for method, path in routes()}
+        self.assertGreater(len(served), 50)
+        self.assertEqual(served - shown - files_of_pages, set())
+
+    def test_routes_that_are_named_exist(self):
+        served = [re.compile(re.sub(r"{\w+}", "[^/]+", f"{method} {path}")) for method, path in routes()]
+        for document in DOCUMENTS:
+            if document.name == "changes.md":  # has former ones
+                continue
+            for named in re.findall(r"`((?:GET|HEAD|PUT|POST|DELETE) /[^`?\s]*)", document.read_text()):
+                with self.subTest(document=str(document), named=named):
+                    self.assertTrue(any(route.fullmatch(named) for route in served))
 
     def test_the_default_rules_are_shown_as_they_are(self):
         shown = next(block.text for block in blocks_of(DOCS / "security.md")
