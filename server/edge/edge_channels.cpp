@@ -106,7 +106,7 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     if (!received || !result)
         return log_limited(
             spdlog::level::err,
-            "link {}: a login of the edge is not understood: it may be a later version", name.link);
+            "link {}: can't read a login from the edge, which may run a later version", name.link);
     result->user = std::move(login->user);
     result->client = std::move(login->client);
     const auto line = logins_.line_of(login->password_line);
