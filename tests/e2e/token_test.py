@@ -117,7 +117,7 @@ class TokenTest(unittest.TestCase):
         stream.request("GET", "/api/v1/trace?user=ann", headers={"Authorization": f"Bearer {self.tokens['operate']}"})
         answer = stream.getresponse()
         self.assertEqual(answer.status, 200)
-        self.write([])
+        self.write([make_token("new", "read")[1]])
         gateway.process.send_signal(signal.SIGHUP)
         gateway.wait_for_log("admin tokens reloaded")
         gateway.connect("ann").disconnect()  # which the stream would tell
