@@ -6,14 +6,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
+from functools import cached_property
 from pathlib import Path
 
-from gateway import Client, Gateway, SANITIZED, wait_until
+from gateway import Client, Gateway, SANITIZED, let_pass, wait_until
 
 TIMES = 500
 WARM_UP = 20  # what is to grow has grown
-ROUNDS = 5  # the smallest counts: a tick of the gateway may fall within any
+ROUNDS = 4  # the smallest counts
+MOST_ROUNDS = 50  # of which some are in vain
+IDLE = 2  # seconds
 
 
 class Callgrind:
@@ -46,19 +50,43 @@ class Callgrind:
 
         return int(wait_until(total, what="the counts of callgrind")[1])
 
+    def count_of(self, do):
+        """The instructions meanwhile, and how long it took."""
+        self.count()
+        began = time.monotonic()
+        do()
+        return self.count(), time.monotonic() - began
+
+    @cached_property
+    def of_a_second(self):
+        """The instructions of a second in which nobody asks for anything."""
+        instructions, seconds = self.count_of(lambda: let_pass(IDLE))
+        return instructions / seconds
+
+    def count_without_ticks(self, do):
+        """The instructions meanwhile, but for what it does every second: on a busy machine, that would be often."""
+        of_a_second = self.of_a_second
+        instructions, seconds = self.count_of(do)
+        return instructions - of_a_second * seconds
+
 
 @unittest.skipIf(SANITIZED, "sanitizers have instructions of their own")
 @unittest.skipUnless(shutil.which("valgrind"), "needs valgrind")
 class InstructionsTest(unittest.TestCase):
-    def check(self, what, limit, counted, step, times=TIMES):
+    def check(self, what, limit, counted, step, times=TIMES, stored=lambda: 0):
+        """`stored`: how many messages have been stored by now. Rounds in which more than a few were do not count."""
         for _ in range(WARM_UP):
             step()
+        steps = times // ROUNDS
         rounds = []
-        counted.count()
-        for _ in range(ROUNDS):
-            for _ in range(times // ROUNDS):
-                step()
-            rounds.append(counted.count() / (times // ROUNDS))
+        for _ in range(MOST_ROUNDS):
+            before = stored()
+            instructions = counted.count_without_ticks(lambda: [step() for _ in range(steps)])
+            if stored() - before <= steps // 20:
+                rounds.append(instructions / steps)
+            if len(rounds) == ROUNDS:
+                break
+        self.assertTrue(rounds, "more than 5 % were stored in each round")
         each = min(rounds)
         print(f"{each:.0f} instructions for a {what}", flush=True)
         self.assertLessEqual(each, limit)
@@ -82,7 +110,7 @@ class InstructionsTest(unittest.TestCase):
             receiver.subscribe("inbox/receiver", qos=1)
             self.check("message of QoS 1", 11_000, counted, lambda: self.pass_on(sender, receiver, 1))
             # A tenth of it is for the history: it asks for the port, and makes room in a full block.
-            self.check("login with its DISCONNECT", 28_000, counted, come_and_go, times=100)
+            self.check("login with its DISCONNECT", 29_000, counted, come_and_go, times=200)
 
     def test_a_message_to_another_shard_takes_few_more(self):
         with Callgrind("--shards", "2") as counted, counted.gateway.connect("receiver") as receiver:
@@ -111,11 +139,10 @@ class InstructionsTest(unittest.TestCase):
                 counted.gateway.connect("sender", clean=False) as sender, \
                 counted.gateway.connect("receiver", clean=False) as receiver:
             receiver.subscribe("inbox/receiver", qos=1)
-            self.check("message of QoS 1 between stored sessions", 13_300, counted,
-                       lambda: self.pass_on(sender, receiver, 1))
             # valgrind makes a busy machine so slow that now and then a receiver answers after the elision's delay
-            stored = counted.gateway.metric("pulsegate_store_messages_total")
-            self.assertLessEqual(stored, TIMES // 20, "more than 5 % were stored")
+            self.check("message of QoS 1 between stored sessions", 13_300, counted,
+                       lambda: self.pass_on(sender, receiver, 1),
+                       stored=lambda: counted.gateway.metric("pulsegate_store_messages_total"))
 
 
 if __name__ == "__main__":
