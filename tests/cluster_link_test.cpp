@@ -284,7 +284,7 @@ TEST_CASE("after its lease an owner serves on only if Redis is away for all") {
     expire_while_away("other#0", address);  // it was restarted, and may claim
     CHECK_FALSE(lease.holds());
     other.has_redis = false;
-    REQUIRE_FALSE(await_report(self.link, address).hello.has_redis);
+    REQUIRE_FALSE(await_answer(self.link, address).has_redis);
     expire_while_away("other#0", address);
     CHECK(lease.holds());
     expire_while_away("third#1", "127.0.0.1:1");  // nobody has asked it
