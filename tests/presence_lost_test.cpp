@@ -42,6 +42,8 @@ TEST_CASE("who comes back is told the presence that was sent to its dead connect
             watcher.send("82 r k1 s'" + std::string(filter) + "' 00");
             brokers.settle();
             CHECK(shown_of_ann(watcher) == "online");
+            brokers->now += 200'000;
+            watcher.link().heard = brokers->now;  // so that has arrived
             ann.lose_connection();
             brokers.settle();
             REQUIRE(shown_of_ann(watcher) == "offline");  // it does not arrive
@@ -61,6 +63,10 @@ TEST_CASE("who comes back is told presence that did not arrive, though the clock
     connect_audibly(world.brokers, watcher);
     watcher.send("82 r k1 s'presence/ann' 00");
     world.brokers.settle();
+    world.wait(200);
+    world.brokers.settle();  // the store keeps its floor ahead of the clock
+    watcher.link().heard = world.brokers->now;
+    watcher.take();
     ann.lose_connection();
     world.brokers.settle();
     REQUIRE(shown_of_ann(watcher) == "offline");
