@@ -49,9 +49,8 @@ struct RedisReader::Builder {
     }
 
     /// Null, which the reader takes for lack of memory, if the reply has too many items.
-    static void* make_array(const redisReadTask* task, int size) {
+    static void* make_array(const redisReadTask* task, std::size_t items) {
         Builder& builder = *static_cast<Builder*>(task->privdata);
-        const auto items = static_cast<std::size_t>(size);
         if (items > builder.limits.items - builder.items) {
             builder.has_too_many_items = true;
             return nullptr;
@@ -81,9 +80,18 @@ struct RedisReader::Builder {
 void RedisReader::Free::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
 RedisReader::RedisReader(Limits limits) : builder_(std::make_unique<Builder>(limits)) {
-    static redisReplyObjectFunctions functions{Builder::make_text, Builder::make_array,
-                                               Builder::make_integer, Builder::make_nil,
-                                               Builder::free_reply};
+    static redisReplyObjectFunctions functions = [] {
+        redisReplyObjectFunctions made{};  // later versions of hiredis have more, for RESP3
+        made.createString = Builder::make_text;
+        made.createArray = [](const redisReadTask* task,
+                              auto size) {  // an int, in earlier versions
+            return Builder::make_array(task, static_cast<std::size_t>(size));
+        };
+        made.createInteger = Builder::make_integer;
+        made.createNil = Builder::make_nil;
+        made.freeObject = Builder::free_reply;
+        return made;
+    }();
     reader_.reset(redisReaderCreateWithFunctions(&functions));
     if (!reader_) throw std::bad_alloc();
     reader_->privdata = builder_.get();
