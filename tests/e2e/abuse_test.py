@@ -70,7 +70,8 @@ class Bystander:
         assert self.pings > 0
         said = f"the bystander waited {self.slowest:.3f} s, for another process {self.slowest_of_other:.3f} s"
         print(said, flush=True)
-        assert self.slowest < max(5 + 5 * SANITIZED, 10 * self.slowest_of_other), said
+        # With a sanitizer the gateway needs so much of a core that it waits for one, which the other process does not.
+        assert self.slowest < max(5 + 35 * SANITIZED, 10 * self.slowest_of_other), said
 
 
 def throw_random_bytes(gateway, count, seed):
