@@ -175,6 +175,27 @@ struct RefusedLogin {
     const Session* session() { return brokers->broker(0).logins().find("phone", "phone"); }
 };
 
+/// `end` ends the connection of a login that waits for the store. Nobody is told of it, and the
+/// client may come back.
+template <class End>
+void check_unnoticed(unsigned expiry, End end) {
+    CAPTURE(expiry);
+    RefusedLogin of;
+    of.go();
+    PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
+    again.connect(true, expiry, "wills/phone");
+    of.brokers.deliver();
+    end(of, again);
+    of.see_nothing();
+    CHECK(of.brokers->recorded.empty());
+    CHECK((of.session() != nullptr) == (expiry > 0));
+    again.connect(true);
+    of.brokers.settle();
+    REQUIRE(of.brokers->recorded.size() == 1);
+    CHECK(of.brokers->recorded[0].online);
+    CHECK(of.watcher.take_messages().size() == 1);
+}
+
 }  // namespace
 
 TEST_CASE("a login that the store refuses has not happened: no will, no presence, no session") {
@@ -230,46 +251,20 @@ TEST_CASE("nobody is told of a login whose connection ends before its CONNACK, h
     for (const Ending& ending : endings)
         for (const unsigned expiry : {0U, 1000U}) {
             CAPTURE(ending.why);
-            CAPTURE(expiry);
-            RefusedLogin of;
-            of.go();
-            PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
-            again.connect(true, expiry, "wills/phone");
-            of.brokers.deliver();
-            again.link().end(ending);
-            of.brokers->end_turn();
-            of.see_nothing();
-            CHECK(of.brokers->recorded.empty());
-            CHECK((of.session() != nullptr) == (expiry > 0));
-            // And it may come back.
-            again.connect(true);
-            of.brokers.settle();
-            REQUIRE(of.brokers->recorded.size() == 1);
-            CHECK(of.brokers->recorded[0].online);
-            CHECK(of.watcher.take_messages().size() == 1);
+            check_unnoticed(expiry, [&](RefusedLogin& of, PlainClient& client) {
+                client.link().end(ending);
+                of.brokers->end_turn();
+            });
         }
 }
 
 TEST_CASE("a login is not accepted when its connection has failed before its session is told") {
-    for (const unsigned expiry : {0U, 1000U}) {
-        CAPTURE(expiry);
-        RefusedLogin of;
-        of.go();
-        PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
-        again.connect(true, expiry, "wills/phone");
-        of.brokers.deliver();
-        again.link().is_broken = true;
-        of.brokers.settle();
-        again.lose_connection();
-        of.see_nothing();
-        CHECK(of.brokers->recorded.empty());
-        CHECK((of.session() != nullptr) == (expiry > 0));
-        // And it may come back.
-        again.connect(true);
-        of.brokers.settle();
-        REQUIRE(of.brokers->recorded.size() == 1);
-        CHECK(of.brokers->recorded[0].online);
-    }
+    for (const unsigned expiry : {0U, 1000U})
+        check_unnoticed(expiry, [](RefusedLogin& of, PlainClient& client) {
+            client.link().is_broken = true;
+            of.brokers.settle();
+            client.lose_connection();
+        });
 }
 
 TEST_CASE("a login that waits for the store when the gateway stops brings nobody online") {

@@ -35,31 +35,27 @@ bool ServingLease::holds() const {
     if (away_since_ == never || away_since_ >= ends_at) return false;
     if (now - ends_at > longest_pause) return false;
     const Millis most = 2 * pace_.beat;
-    const auto has_redis = [&](const Other& other) {
-        const auto report = link_.report(other.address, most);
-        return report && report->hello.has_redis;
+    const auto says = [&](bool has) {
+        return [this, most, has](const Other& other) { return has_redis(other, most) == has; };
     };
     // A node that has joined since the last heartbeat asks this one before it can condemn it. A
     // node that has claimed the data has nobody else to condemn, and no longer says that it has
     // Redis. So only a heartbeat begins another lease.
-    if (link_.was_asked_with_redis(3 * pace_.beat) || std::ranges::any_of(others_, has_redis)) {
+    if (link_.was_asked_with_redis(3 * pace_.beat) || std::ranges::any_of(others_, says(true))) {
         ends_at_ = now - longest_pause - 1;
         return false;
     }
-    if (!std::all_of(others_.begin(), others_.end(),
-                     [&](const Other& other) { return lacks_redis(other, most); }))
-        return false;
+    if (!std::ranges::all_of(others_, says(false))) return false;
     // It ends soon, so that they are asked again: an answer does not say how long it holds.
     ends_at_ = now + pace_.beat;
     return true;
 }
 
-bool ServingLease::lacks_redis(const Other& other, Millis most) const {
+/// If a later incarnation answers, the earlier one is gone, but the later one may claim.
+std::optional<bool> ServingLease::has_redis(const Other& other, Millis most) const {
     const std::optional<LinkReport> report = link_.report(other.address, most);
-    if (!report) return false;
-    // If a later incarnation answers, the earlier one is gone, but the later one may claim.
-    if (report->state == LinkReport::State::answered) return !report->hello.has_redis;
-    return report->state == LinkReport::State::refused;
+    if (!report || report->state == LinkReport::State::unreachable) return std::nullopt;
+    return report->state == LinkReport::State::answered && report->hello.has_redis;
 }
 
 }  // namespace pulsegate

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +45,8 @@ public:
     bool holds() const;
 
 private:
-    bool lacks_redis(const Other& other, Millis most) const;
+    /// Nothing if it has not answered within the last `most`.
+    std::optional<bool> has_redis(const Other& other, Millis most) const;
 
     const NodeLink& link_;
     const Pace pace_;

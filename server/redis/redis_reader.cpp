@@ -81,10 +81,10 @@ void RedisReader::Free::operator()(redisReader* reader) const { redisReaderFree(
 
 RedisReader::RedisReader(Limits limits) : builder_(std::make_unique<Builder>(limits)) {
     static redisReplyObjectFunctions functions = [] {
-        redisReplyObjectFunctions made{};  // later versions of hiredis have more, for RESP3
+        // Later versions of hiredis have more of them, for RESP3, and sizes that are no int.
+        redisReplyObjectFunctions made{};
         made.createString = Builder::make_text;
-        made.createArray = [](const redisReadTask* task,
-                              auto size) {  // an int, in earlier versions
+        made.createArray = [](const redisReadTask* task, auto size) {
             return Builder::make_array(task, static_cast<std::size_t>(size));
         };
         made.createInteger = Builder::make_integer;

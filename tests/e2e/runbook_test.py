@@ -163,6 +163,11 @@ def reloads_of(settings, text):
 
 
 class PagesTest(unittest.TestCase):
+    def test_no_change_is_listed_twice(self):  # as when two of its versions are merged
+        rows = re.findall(r"^\| \d+ \| (.*?)(?:\. |$)", (DOCS / "changes.md").read_text(), re.M)
+        self.assertGreater(len(rows), 50)
+        self.assertEqual([row for row in set(rows) if rows.count(row) > 1], [])
+
     def test_links_lead_somewhere(self):
         for page in PAGES:
             for target in re.findall(r"\]\(([^)]*)\)", page.read_text()):

@@ -11,6 +11,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <stdexcept>
 

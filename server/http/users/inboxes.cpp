@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>

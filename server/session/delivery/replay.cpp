@@ -409,9 +409,11 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
 /// At QoS 1, the messages themselves are sent again.
 void Replay::connection_ended(Session& session, Millis last_packet, Millis limit, Millis now) {
     thread_.assert_here();
-    const std::uint64_t since = unconfirmed_.take(session, last_packet, limit, now);
     looks_ += session.state.subscription_count();
-    if (may_miss_presence(session)) fall_behind(session, since);
+    if (may_miss_presence(session))
+        fall_behind(session, unconfirmed_.take(session, last_packet, limit, now));
+    else
+        unconfirmed_.forget(session);
 }
 
 void Replay::forget(Session& session) {

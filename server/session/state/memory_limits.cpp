@@ -27,7 +27,7 @@ std::optional<Refusal> MemoryLimits::objection(const Session& session, std::size
 
 std::optional<Refusal> MemoryLimits::objection_if_scarce(const Session& session,
                                                          std::size_t more) const {
-    if (host_.memory() != MemoryState::plenty)
+    if (is_scarce())
         return Refusal{Reason::quota_exceeded, "memory-budget is nearly used up",
                        Limit::memory_budget};
     return objection(session, more);
@@ -35,7 +35,7 @@ std::optional<Refusal> MemoryLimits::objection_if_scarce(const Session& session,
 
 std::optional<Refusal> MemoryLimits::objection_to_will(const User& user, const Session* known,
                                                        bool resumes, std::size_t more) const {
-    if (more > small_message && host_.memory() != MemoryState::plenty)
+    if (more > small_message && is_scarce())
         return Refusal{Reason::quota_exceeded,
                        "memory-budget is nearly used up, and its will takes more than 1 KiB",
                        Limit::memory_budget};

@@ -243,7 +243,7 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bo
     OpenStore store{.database = files ? open_files(*files, was_closed)
                                       : open_database(path, vfs, nullptr, was_closed)};
     Database& database = *store.database;
-    if (!was_closed && may_lose_events(database, fsync)) skip_event_numbers(database);
+    if (may_lose_events(database, fsync) && !was_closed) skip_event_numbers(database);
     begin_meta(store);
     const std::uint64_t id = stored_id(database);
     const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");

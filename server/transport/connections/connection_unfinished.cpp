@@ -18,8 +18,7 @@ constexpr std::size_t always_kept = 1024;
 /// so this does not grow, and others are not cut for what one read has brought.
 void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     partial_ = std::move(bytes);
-    constexpr std::size_t one_read = 64 * 1024;
-    is_partial_counted_ = !parked_ || partial_->capacity() > one_read;
+    is_partial_counted_ = !parked_ || partial_->capacity() > context_.input.buffer().size();
     if (is_partial_counted_) context_.unfinished.add(partial_->capacity());
 }
 
