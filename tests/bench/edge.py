@@ -40,10 +40,21 @@ def packets(data):
     return found, data
 
 
-class Load:
-    """Sends `of(turn, now)` to a socket at each planned time, and reads what comes."""
+def take(load, sock, packet):
+    """Acknowledges a message, and notes how long it took."""
+    if packet[0] & 0xf0 != PUBLISH:
+        return
+    if packet[0] & 6:
+        at = 4 + packet[3]
+        sock.send(bytes([PUBACK, 2]) + packet[at:at + 2])
+    load.latencies.append(time.perf_counter() - struct.unpack("d", packet[-8:])[0])
 
-    def __init__(self, sockets):
+
+class Load:
+    """Calls `send(turn, planned)` at each planned time, and meanwhile `take(load, socket, packet)` for each packet that comes."""
+
+    def __init__(self, sockets, rate=RATE, split=packets, take=take):
+        self.rate, self.split, self.take = rate, split, take
         self.selector = selectors.DefaultSelector()
         self.rest = {}
         self.latencies = []
@@ -54,8 +65,8 @@ class Load:
 
     def run(self, seconds, send):
         begin = time.perf_counter()
-        for turn in range(int(seconds * RATE)):
-            planned = begin + turn / RATE
+        for turn in range(int(seconds * self.rate)):
+            planned = begin + turn / self.rate
             while (wait := planned - time.perf_counter()) > 0:
                 self.read(wait)
             send(turn, planned)
@@ -69,17 +80,9 @@ class Load:
 
     def read(self, wait):
         for key, _ in self.selector.select(wait):
-            found, self.rest[key.fileobj] = packets(self.rest[key.fileobj] + key.fileobj.recv(65536))
+            found, self.rest[key.fileobj] = self.split(self.rest[key.fileobj] + key.fileobj.recv(65536))
             for packet in found:
-                self.take(key.fileobj, packet)
-
-    def take(self, sock, packet):
-        if packet[0] & 0xf0 != PUBLISH:
-            return
-        if packet[0] & 6:
-            at = 4 + packet[3]
-            sock.send(bytes([PUBACK, 2]) + packet[at:at + 2])
-        self.latencies.append(time.perf_counter() - struct.unpack("d", packet[-8:])[0])
+                self.take(self, key.fileobj, packet)
 
 
 def publish(topic, qos, packet_id, planned):
