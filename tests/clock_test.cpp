@@ -18,6 +18,12 @@ TEST_CASE("times are written with milliseconds, also those before 1970") {
     CHECK(rfc3339(latest_wall_time) == "2200-01-01T00:00:00.000Z");
 }
 
+TEST_CASE("a time before the process began has passed") {
+    CHECK(tick_after(0) == 1);
+    CHECK(tick_after(999) == 1);
+    for (const Millis before : {-1, -1000, -3600000}) CHECK(tick_after(before) == 0);
+}
+
 TEST_CASE("stamps of all times that the clock may say are in order, and fit what SQLite can hold") {
     constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
     CHECK(stamp_at(earliest_wall_time) < stamp_at(latest_wall_time));

@@ -13,6 +13,7 @@
 #include "protocol/websocket.h"
 #include "server/auth/passwords/passwords.h"
 #include "server/settings/config.h"
+#include "server/upgrade/record_codec.h"
 #include "tests/support/gateway.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wire.h"
@@ -32,10 +33,16 @@ public:
     const Gateway& operator*() const { return *gateway_; }
     const Gateway* operator->() const { return gateway_.get(); }
 
-    /// To another number of shards. Returns how many clients have come along.
-    std::size_t upgrade(unsigned shards = 3) {
+    /// To another number of shards. Returns how many clients have come along. They had been silent
+    /// for that many milliseconds more.
+    std::size_t upgrade(unsigned shards = 3, std::int64_t silence = 0) {
         REQUIRE(gateway_->freeze());
         auto clients = gateway_->passing(&left);
+        for (auto& client : clients) {
+            auto record = *decode(client.state);
+            record.connection.silence += silence;
+            client.state = encode(record);
+        }
         gateway_->stop();
         gateway_.reset();
         start(shards);
@@ -288,6 +295,15 @@ TEST_CASE("the pause of an upgrade is no silence of the client's") {
     gateway.pass(clock, 500);
     ann.send("C0 00").expect("D0 00");
     gateway.pass(clock, 17'000);
+    ann.expect_close();
+}
+
+TEST_CASE("a client that was silent before the new process began is still given up") {
+    constexpr std::int64_t longer_than_any_process = 1'000'000'000'000;
+    Upgraded gateway;
+    Conversation ann(*gateway);
+    ann.login("ann", Version::v3_1_1, 10);
+    CHECK(gateway.upgrade(2, longer_than_any_process) == 1);
     ann.expect_close();
 }
 

@@ -63,8 +63,11 @@ inline std::int64_t unix_now() { return wall_now() / 1000; }
 inline Tick tick_at(Millis now) { return static_cast<Tick>(now / tick_length); }
 
 /// The first tick after `when`. Strictly after, because `when` was rounded down to a millisecond
-/// and no deadline may come early.
-inline Tick tick_after(Millis when) { return static_cast<Tick>(when / tick_length + 1); }
+/// and no deadline may come early. Tick 0 if `when` was before this process began: an upgrade takes
+/// over such times.
+inline Tick tick_after(Millis when) {
+    return when < 0 ? 0 : static_cast<Tick>(when / tick_length + 1);
+}
 
 /// RFC 3339 in UTC with milliseconds: "2026-11-20T13:36:22.123Z".
 std::string rfc3339(WallMillis when);
