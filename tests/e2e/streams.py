@@ -1,7 +1,11 @@
 """Clients of raw sockets that know just enough of MQTT and WebSocket for the tests of transports."""
 
+import contextlib
 import socket
+import ssl
 import struct
+
+from gateway import PATIENCE
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x0a\x00\x01%c"
 CONNACK = b"\x20\x02\x00\x00"
@@ -35,6 +39,34 @@ def frame(payload, opcode=2, fin=True, mask=b"\x01\x02\x03\x04"):
     else:
         head += bytes([0x80 | 127]) + struct.pack(">Q", size)
     return head + mask + bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
+
+
+class TlsStream:
+    """TLS of which the test decides what comes in one piece."""
+
+    def __init__(self, port, authority):
+        self.arrived, self.sealed = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = ssl.create_default_context(cafile=authority).wrap_bio(self.arrived, self.sealed, server_hostname="localhost")
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self.repeat(self.tls.do_handshake)
+
+    def repeat(self, step):
+        while True:
+            try:
+                return step()
+            except ssl.SSLWantReadError:
+                self.socket.sendall(self.sealed.read())
+                self.arrived.write(self.socket.recv(1 << 16))
+
+    def receive(self, size):
+        return self.repeat(lambda: self.tls.read(size))
+
+    def send(self, data, ends=False):
+        self.tls.write(data)
+        if ends:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self.tls.unwrap()
+        self.socket.sendall(self.sealed.read())
 
 
 class WebSocket:

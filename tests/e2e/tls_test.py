@@ -13,7 +13,7 @@ from pathlib import Path
 import packets
 from certificates import Certificates
 from gateway import Gateway, SANITIZED, port_of, wait_until
-from streams import CONNACK, CONNECT, PING, PONG, receive
+from streams import CONNACK, CONNECT, PING, PONG, TlsStream, receive
 
 
 class TlsTest(unittest.TestCase):
@@ -47,6 +47,17 @@ class TlsTest(unittest.TestCase):
     def log_in(self, stream, name=b"a"):
         stream.sendall(CONNECT % name)
         self.assertEqual(receive(stream, 4), CONNACK)
+
+    def test_a_client_that_leaves_with_its_last_flight_is_served(self):
+        with self.gateway() as gateway, gateway.connect("reader") as reader:
+            reader.subscribe("news")
+            client = TlsStream(port_of(gateway, "mqtts"), self.authority.ca)
+            self.addCleanup(client.socket.close)
+            gateway.process.send_signal(signal.SIGSTOP)  # so all arrives at once, with the end of its handshake
+            client.send(CONNECT % b"a" + packets.publish(4, "news", b"bye") + b"\xe0\x00", ends=True)
+            client.socket.shutdown(socket.SHUT_WR)
+            gateway.process.send_signal(signal.SIGCONT)
+            self.assertEqual(reader.receive(), (0x30, b"\x00\x04newsbye"))
 
     def test_both_versions_of_tls_carry_mqtt(self):
         with self.gateway() as gateway:

@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import os
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from certificates import Certificates
 from gateway import PATIENCE, Client, Gateway, binary, connect_packet, packet, port_of, publish_packet, text
-from streams import WebSocket, frame
+from streams import TlsStream, WebSocket, frame
 from upgradable import PAUSE, gateway_for
 
 
@@ -23,34 +22,6 @@ def packet_id_of(publish):
     body = publish[1]
     size = 2 + int.from_bytes(body[:2], "big")
     return body[size:size + 2]
-
-
-class TlsStream:
-    """TLS of which the test decides what comes in one piece."""
-
-    def __init__(self, port, authority):
-        self.arrived, self.sealed = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = ssl.create_default_context(cafile=authority).wrap_bio(self.arrived, self.sealed, server_hostname="localhost")
-        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
-        self.repeat(self.tls.do_handshake)
-
-    def repeat(self, step):
-        while True:
-            try:
-                return step()
-            except ssl.SSLWantReadError:
-                self.socket.sendall(self.sealed.read())
-                self.arrived.write(self.socket.recv(1 << 16))
-
-    def receive(self, size):
-        return self.repeat(lambda: self.tls.read(size))
-
-    def send(self, data, ends=False):
-        self.tls.write(data)
-        if ends:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                self.tls.unwrap()
-        self.socket.sendall(self.sealed.read())
 
 
 class UpgradeTest(unittest.TestCase):

@@ -118,13 +118,14 @@ bool Connection::shake_hands() {
     --awaited_turns_;
     queued_ = false;
     if (!reads() || !handshaking()) return false;
-    if (departure() != 0) {  // a signature for a client that has gone would be wasted work
+    // A signature for a client that has gone would be wasted work. Later, its packets may be here.
+    const bool begins = !tls() && !small_tls();
+    if (begins ? departure() != 0 : reset_by_peer()) {
         end({Cause::connection_lost, Reason::success,
              "the client left before its handshake was complete"});
         return false;
     }
-    if (!tls() && !small_tls())
-        extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
+    if (begins) extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
     if (lacks_memory())
         end({Cause::kicked, Reason::success, no_memory});
     else
