@@ -156,6 +156,16 @@ class WebSocketTest(Scene):
         client.send(b"\x82\xff\x7f" + b"\xff" * 7 + bytes(4) + b"\x30\xff\xff\xff\x7f")
         self.assertEqual(client.next()[0], 8)
 
+    def test_pongs_do_not_wait_for_a_client_that_has_not_logged_in(self):
+        gateway = self.gateway("--listen", "ws://127.0.0.1:0", "--login-timeout", "60s")
+        client = WebSocket(port_of(gateway, "ws"))
+        self.addCleanup(client.socket.close)
+        flood = frame(b"x" * 125, 9) * 1000
+        with self.assertRaises(OSError):
+            while True:
+                client.socket.sendall(flood)
+        gateway.wait_for_log("it has not logged in and does not read")
+
     def test_floods_of_control_frames_keep_nobody_waiting_and_nobody_alive(self):
         gateway = self.gateway("--listen", "ws://127.0.0.1:0", "--shards", 1)
         for opcode in (9, 10):

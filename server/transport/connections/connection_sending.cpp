@@ -14,6 +14,10 @@ namespace {
 /// A backlog of this size is offered to the socket at once instead of at the end of the turn.
 constexpr std::size_t flush_early = 64 * 1024;
 
+/// Bytes that may wait for a client that has not logged in: nobody's account has them. Its CONNACK
+/// fits, and so do some WebSocket pongs.
+constexpr std::size_t most_before_login = 1024;
+
 }  // namespace
 
 Buffer& Connection::outgoing() {
@@ -84,7 +88,12 @@ void Connection::flush() {
     while (backlog() > 0) {
         const auto taken = send_now(socket_.get(), extras_.get(), *out_, sent_);
         if (taken < 0 && errno == EINTR) continue;
-        if (taken < 0 && errno == EAGAIN) return wait_writable();
+        if (taken < 0 && errno == EAGAIN) {
+            wait_writable();
+            if (state_ == State::login && backlog() > most_before_login)
+                cut(Limit::output_budget, "slow consumer: it has not logged in and does not read");
+            return;
+        }
         if (taken < 0) {
             out_.reset();
             // The peer's last packets can still be read, perhaps its DISCONNECT.
