@@ -47,9 +47,10 @@ Shard::Settled Shard::settle(bool holds_logins) {
     finishes_ended_ = true;
     const bool were_none = transport_.finish_ended();
     finishes_ended_ = false;
+    const bool is_judging = broker_.judge_some(monotonic_now());
     const bool is_quiet = broker_.passage().settle(monotonic_now());
     transport_.end_turn();
-    return {.is_quiet = were_none && is_quiet && transport_.is_quiet(),
+    return {.is_quiet = were_none && is_quiet && !is_judging && transport_.is_quiet(),
             .logins = logins_.under_way(),
             .handled = handled_};
 }
