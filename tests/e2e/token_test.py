@@ -123,6 +123,21 @@ class TokenTest(unittest.TestCase):
         gateway.connect("ann").disconnect()  # which the stream would tell
         self.assertNotIn(b"event: trace", answer.read())
 
+    def test_a_question_that_waits_is_refused_when_its_token_ends(self):
+        gateway = self.enterContext(Gateway("--admin-tokens-file", self.file, "--presence-feed", "on", "--data",
+                                            self.folder / "data"))
+        fields = {"Authorization": f"Bearer {self.tokens['read']}"}
+        cursor = self.ask(gateway, "GET", "/api/v1/presence/changes", **fields)[1]["cursor"]
+        poll = http.client.HTTPConnection("127.0.0.1", gateway.http_port, timeout=60)
+        self.addCleanup(poll.close)
+        poll.request("GET", f"/api/v1/presence/changes?after={cursor}&wait=60", headers=fields)
+        self.assertEqual(self.ask(gateway, "GET", "/api/v1/status", **fields)[0], 200)  # the request before this one has been read
+        self.write([make_token("new", "read")[1]])
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait_for_log("admin tokens reloaded")
+        gateway.connect("phone", username="ann")
+        self.assertEqual(poll.getresponse().status, 401)
+
     def test_a_mistake_in_the_file_keeps_the_tokens_and_is_named_with_its_line(self):
         gateway = self.start()
         digest = "0" * 64
