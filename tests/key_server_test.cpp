@@ -1,9 +1,12 @@
 #include "server/login/key_server.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
 #include <chrono>
 #include <future>
 #include <string>
@@ -32,5 +35,34 @@ TEST_CASE("a login of another address takes a place of the address that waits mo
     auto user = turned_away.get_future();
     REQUIRE(user.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
     CHECK(user.get() == "crowd");
+    keys.stop();
+}
+
+TEST_CASE("a reload during a fetch fetches again") {
+    const QuietLog quiet;
+    boost::asio::io_context io;
+    tcp::acceptor provider(io, {boost::asio::ip::address_v4::loopback(), 0});
+    const KeyServerSettings settings{
+        .url = HttpUrl{.host = "127.0.0.1", .port = provider.local_endpoint().port()},
+        .ca_file = ""};
+    KeyServer keys(settings);
+    {
+        tcp::socket first = provider.accept();
+        keys.use(settings);
+        std::string question;
+        boost::asio::read_until(first, boost::asio::dynamic_buffer(question), "\r\n\r\n");
+        const std::string set =
+            R"({"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a",)"
+            R"("x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";  // RFC 8037, appendix A
+        boost::asio::write(
+            first, boost::asio::buffer(fmt::format(
+                       "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+                       set.size(), set)));
+    }
+    bool has_asked_again = false;
+    provider.async_accept([&](auto error, const tcp::socket&) { has_asked_again = !error; });
+    io.run_for(std::chrono::minutes(1));
+    CHECK(has_asked_again);
+    CHECK(keys.keys()->keys.size() == 1);
     keys.stop();
 }

@@ -76,11 +76,13 @@ struct KeyServer::Impl {
     asio::awaitable<void> serve() {
         while (true) {
             is_fetching = true;
+            is_outdated = false;
             std::string trouble = co_await fetch();
             is_fetching = false;
             last_fetch = monotonic_now();
             conclude(trouble);
             while (const auto ticket = queue.take_first()) take (*ticket)(Waited::is_over);
+            if (is_outdated) continue;
             const Millis next = *last_fetch + (trouble.empty() ? settings.refresh : pause());
             while (
                 co_await is_quiet_until(kept.empty() ? next : std::min(next, kept.front().ends)) &&
@@ -180,9 +182,15 @@ struct KeyServer::Impl {
         return done;
     }
 
+    /// An answer that is under way may have been written before.
+    void fetch_now() {
+        is_outdated = true;
+        timer.cancel();
+    }
+
     void use(std::shared_ptr<const HttpCredentials> credentials) {
         client.use(std::move(credentials));
-        if (!is_fetching) timer.cancel();
+        fetch_now();
     }
 
     /// A key that has left the set expires by the new setting, if that is sooner.
@@ -190,7 +198,7 @@ struct KeyServer::Impl {
         settings = fresh;
         const Millis latest = monotonic_now() + settings.keep;
         for (KeptKey& each : kept) each.ends = std::min(each.ends, latest);
-        if (!is_fetching) timer.cancel();
+        fetch_now();
     }
 
     KeyServerSettings settings;
@@ -204,6 +212,7 @@ struct KeyServer::Impl {
     FairQueue::Ticket last_ticket = 0;
     std::optional<Millis> last_fetch;
     bool is_fetching = false;
+    bool is_outdated = false;  ///< the set is wanted again after the fetch that is under way
 
     mutable std::mutex mutex;  ///< guards what follows
     std::shared_ptr<const JwkSet> keys;
