@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import UnixStreamServer
-from threading import Thread
+from threading import Event, Thread
 
 from gateway import PATIENCE, SANITIZED, Client, Gateway, binary, connect_packet, lives, wait_until
 from handover_relay import program_with_fault
@@ -212,8 +212,10 @@ class UpgradeFaultsTest(unittest.TestCase):
                         self.assertEqual(again.receive_publish(), ("room/a", b"acknowledged"))
                         again.close()
 
-    def test_the_command_says_if_the_gateway_was_started_again_meanwhile(self):
-        class Restarted(BaseHTTPRequestHandler):
+    def said_by_the_command(self, answer, over=lambda: None):
+        """What `ctl upgrade` says if `answer()` gives the answers about an upgrade that was begun. `over()` is called behind it."""
+
+        class Pretender(BaseHTTPRequestHandler):
             def reply(self, status, body):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 self.send_response(status)
@@ -225,7 +227,7 @@ class UpgradeFaultsTest(unittest.TestCase):
                 self.reply(202, b"{}")
 
             def do_GET(self):
-                self.reply(200, b'{"under_way":false}')
+                self.reply(200, answer())
 
             def address_string(self):
                 return ""
@@ -234,13 +236,30 @@ class UpgradeFaultsTest(unittest.TestCase):
                 pass
 
         with tempfile.TemporaryDirectory(prefix="pulsegate-upgrade-") as folder:
-            with UnixStreamServer(f"{folder}/admin.sock", Restarted) as server:
+            with UnixStreamServer(f"{folder}/admin.sock", Pretender) as server:
+                server.handle_error = lambda *_: None  # the command does not wait for an answer
                 Thread(target=server.serve_forever).start()
-                said = subprocess.run([str(binary()), "ctl", "--socket", f"{folder}/admin.sock", "upgrade"],
-                                      capture_output=True, text=True, timeout=PATIENCE)
+                said = subprocess.run([str(binary()), "ctl", "--socket", f"{folder}/admin.sock", "upgrade", "--longest-pause",
+                                       "0.1"], capture_output=True, text=True, timeout=PATIENCE)
+                over()
                 server.shutdown()
+        return said
+
+    def test_the_command_says_if_the_gateway_was_started_again_meanwhile(self):
+        said = self.said_by_the_command(lambda: b'{"under_way":false}')
         self.assertEqual(said.returncode, 3, said.stdout)
         self.assertIn("has been started again", said.stderr)
+
+    def test_the_command_gives_up_a_gateway_that_hangs(self):
+        over = Event()
+
+        def hang():
+            over.wait(2 * PATIENCE)
+            return b"{}"
+
+        said = self.said_by_the_command(hang, over.set)
+        self.assertEqual(said.returncode, 3, said.stdout)
+        self.assertIn("does not answer", said.stderr)
 
 
 if __name__ == "__main__":

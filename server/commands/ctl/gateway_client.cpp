@@ -14,7 +14,9 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <boost/json/parse.hpp>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "server/base/files/local_socket_path.h"
@@ -81,16 +83,16 @@ void connect_to_host(TimedSocket<tcp>& socket, asio::io_context& io, const ApiUr
     throw boost::system::system_error(error);
 }
 
-/// The time for an answer. The gateway must be connected, and must have done its part of TLS, in
-/// limited time anyway.
-enum class AnswerTime : std::uint8_t { limited, unlimited };
+/// The time for an answer; nothing: there is no limit. A connection, and the gateway's part of TLS,
+/// have the usual limit.
+using AnswerTime = std::optional<std::chrono::seconds>;
 
 /// Sends the request, and gives `read` the stream to read the answer from.
 template <class Read>
 void exchange(const GatewayPlace& place, Request& request, AnswerTime time, Read read) {
     asio::io_context io;
     const auto ask = [&](auto& socket, auto& stream) {
-        if (time == AnswerTime::unlimited) socket.wait_without_limit();
+        socket.wait_at_most(time);
         web::write(stream, request);
         read(stream);
     };
@@ -180,13 +182,14 @@ std::string GatewayClient::Answer::refusal() const {
     return fmt::format("the gateway answers {}", status);
 }
 
-GatewayClient::Answer GatewayClient::get(std::string_view target) const {
-    return whole_answer(place_, request_to(place_, Verb::get, target, {}), AnswerTime::limited);
+GatewayClient::Answer GatewayClient::get(std::string_view target,
+                                         std::chrono::seconds longest_wait) const {
+    return whole_answer(place_, request_to(place_, Verb::get, target, {}), longest_wait);
 }
 
 GatewayClient::Answer GatewayClient::ask(Verb verb, std::string_view target,
                                          std::string_view body) const {
-    return whole_answer(place_, request_to(place_, verb, target, body), AnswerTime::unlimited);
+    return whole_answer(place_, request_to(place_, verb, target, body), std::nullopt);
 }
 
 GatewayClient::Answer GatewayClient::follow(std::string_view target,
@@ -194,7 +197,7 @@ GatewayClient::Answer GatewayClient::follow(std::string_view target,
     try {
     Answer answer;
     Request request = request_to(place_, Verb::get, target, {});
-    exchange(place_, request, AnswerTime::unlimited, [&](auto& stream) {
+    exchange(place_, request, std::nullopt, [&](auto& stream) {
         boost::beast::flat_buffer buffer(most_unparsed_http);
         web::response_parser<web::string_body> parser;
         parser.body_limit(boost::none);

@@ -2,6 +2,7 @@
 
 #include <boost/beast/http/verb.hpp>
 #include <boost/json/value.hpp>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -50,8 +51,9 @@ public:
     };
 
     /// Asks for what is answered at once. Throws GatewayAway, or more precisely NobodyListens; also
-    /// if nothing comes for 15 s.
-    Answer get(std::string_view target) const;
+    /// if nothing comes for `longest_wait`.
+    Answer get(std::string_view target,
+               std::chrono::seconds longest_wait = std::chrono::seconds(15)) const;
 
     /// The same for what may take long: a change, whose outcome must be known, or an answer that
     /// waits for one. `body` is JSON, or "".

@@ -6,6 +6,7 @@
 #include <boost/system/system_error.hpp>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 
 namespace pulsegate {
 
@@ -16,15 +17,15 @@ class TimedSocket {
 public:
     using lowest_layer_type = typename Protocol::socket::lowest_layer_type;
 
-    static constexpr std::chrono::seconds longest_wait{15};
+    static constexpr std::chrono::seconds usual_wait{15};
 
     /// `io` belongs to the socket: it runs while the socket waits.
     explicit TimedSocket(boost::asio::io_context& io) : io_(io), socket_(io) {}
 
     lowest_layer_type& lowest_layer() { return socket_.lowest_layer(); }
 
-    /// From now on there is no limit.
-    void wait_without_limit() { has_limit_ = false; }
+    /// From now on an operation may take this long; nothing: there is no limit.
+    void wait_at_most(std::optional<std::chrono::seconds> time) { longest_wait_ = time; }
 
     /// Closes the connection before, if there is one.
     void connect(const typename Protocol::endpoint& endpoint, boost::system::error_code& error) {
@@ -68,7 +69,7 @@ private:
             moved = size;
         });
         io_.restart();
-        has_limit_ ? io_.run_for(longest_wait) : io_.run();
+        longest_wait_ ? io_.run_for(*longest_wait_) : io_.run();
         if (is_done) return moved;
         socket_.close(error);
         io_.run();  // the operation ends
@@ -78,7 +79,7 @@ private:
 
     boost::asio::io_context& io_;
     typename Protocol::socket socket_;
-    bool has_limit_ = true;
+    std::optional<std::chrono::seconds> longest_wait_ = usual_wait;
 };
 
 }  // namespace pulsegate

@@ -28,13 +28,13 @@ struct UpgradeOptions {
 
 /// Waits until the upgrade has ended, whichever of the two processes says so. While one takes over
 /// from the other, requests may fail, but one of the two always listens.
-GatewayClient::Answer await_end(const GatewayClient& gateway, Clock::duration pause) {
+GatewayClient::Answer await_end(const GatewayClient& gateway, std::chrono::seconds pause) {
     auto heard = Clock::now();
     const auto deadline = heard + pause + 30s;
     for (;;) {
         try {
-            // `get` would not wait long enough: during the pause, no answer comes.
-            auto answer = gateway.ask(Verb::get, "/api/v1/upgrade");
+            // During the pause, no answer comes.
+            auto answer = gateway.get("/api/v1/upgrade", pause + 10s);
             heard = Clock::now();
             const auto state = answer.ok() ? answer.json() : json::value();
             const auto& under_way = member_at(state, "under_way");
