@@ -310,3 +310,12 @@ TEST_CASE("hostile clients come after a quiet time, if there are any") {
     CHECK(late.hostile_after == 40s);
     CHECK(late.settled_after() == 80s);
 }
+
+TEST_CASE("silent clients that start later are waited for") {
+    const auto scenario = scenario_of(
+        "[group a]\nclients = 10\n"
+        "[group b]\nclients = 100\nramp = 50/s\nstarts = 15s\nkeepalive = 10s\nsilent = 100%\n");
+    const Group& late = scenario.groups[1];
+    CHECK(scenario.settled_after() ==
+          15s + 2s + late.silent_after + late.silent_over + 15s + 1s + 100ms);
+}

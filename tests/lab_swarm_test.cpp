@@ -35,4 +35,18 @@ TEST_CASE("a run lasts until hostile clients had as long as the quiet time befor
     CHECK(settled_after(0s, 0s));
 }
 
+TEST_CASE("a run waits for silent clients that have not come yet") {
+    Assignment assignment;
+    Group& group = assignment.scenario.groups.emplace_back();
+    group.clients = 1;
+    group.silent = 1;
+    group.starts = 60min;
+    Loop loop;
+    Swarm swarm(loop, assignment);
+    const Time begin = Clock::now();
+    swarm.start(begin);
+    swarm.go(begin);
+    CHECK_FALSE(swarm.settled());
+}
+
 }  // namespace pulsegate::load

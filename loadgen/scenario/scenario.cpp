@@ -24,6 +24,12 @@ double pings_of(const Group& group) {
     return group.clients * (1 - group.silent) / every;
 }
 
+/// The time from the end of the ramp until all clients of the group have begun to arrive.
+Duration arrival(const Group& group) {
+    if (group.starts == Duration::zero()) return {};
+    return group.starts + from_seconds(group.ramp > 0 ? group.clients / group.ramp : 0);
+}
+
 }  // namespace
 
 std::uint32_t Scenario::clients() const {
@@ -79,8 +85,8 @@ Duration Scenario::settled_after() const {
     Duration after = 2 * hostile_after;  // as long with the hostile clients as without
     for (const Group& group : groups) {
         if (group.silent > 0)
-            after = std::max(after, group.silent_after + group.silent_over + limit_of(group) +
-                                        server_tick + tolerance);
+            after = std::max(after, arrival(group) + group.silent_after + group.silent_over +
+                                        limit_of(group) + server_tick + tolerance);
         if (group.storm) after = std::max(after, group.storm_after);
     }
     return after;

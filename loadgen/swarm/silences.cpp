@@ -18,14 +18,15 @@ constexpr Duration grace = 5s;
 }  // namespace
 
 void Silences::go(Time at) {
-    for (SwarmClient& client : state_.clients)
+    for (SwarmClient& client : state_.clients) {
+        if (client.falls_silent && client.state != SwarmClient::State::gone) ++yet_to_fall_silent_;
         if (client.online()) plan(client, at);
+    }
 }
 
 void Silences::plan(SwarmClient& client, Time now) {
     if (!client.falls_silent || state_.phase != SwarmState::Phase::measuring) return;
     const Group& group = state_.group(client);
-    if (client.silent_at == Time::max()) ++yet_to_fall_silent_;
     client.silent_at =
         now + group.silent_after + from_seconds(state_.dice(0, seconds(group.silent_over)));
 }

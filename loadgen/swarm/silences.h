@@ -29,8 +29,7 @@ private:
     SwarmState& state_;
     Pings& pings_;
     Watchers& watchers_;
-    std::uint32_t yet_to_fall_silent_ = 0;  ///< number of online clients that will still fall
-                                            ///< silent
+    std::uint32_t yet_to_fall_silent_ = 0;  ///< number of clients, also of those not here yet
     Time last_judgement_{};
 };
 
