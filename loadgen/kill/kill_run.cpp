@@ -402,7 +402,9 @@ void KillRun::judge_presence(Time now) {
     next_judgement_ = now + judge_presence_every;
     if (!serving_ || !options_.presence) return;
     feed_.read(now);
-    scene_.presence.compare(load::Clock::now());
+    const Time done = load::Clock::now();
+    // The broker may have told its watchers meanwhile: their sockets are read first.
+    if (done - now <= load::stall_limit) scene_.presence.compare(done);
 }
 
 void KillRun::show_progress(Time now) {
