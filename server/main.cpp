@@ -75,6 +75,18 @@ void say_data(const Config& config) {
     spdlog::info("data: {}", std::filesystem::weakly_canonical(config.data).string());
 }
 
+/// Prints the default of the setting rooms, if it depends on other settings.
+void say_rooms(const Config& config) {
+    if (config.rooms_are_closed)
+        return spdlog::info(
+            "rooms are closed: only members may subscribe and publish to room/...; set rooms = "
+            "open to admit everybody");
+    if (!config.authenticator.access_file.empty())
+        spdlog::info(
+            "rooms are open to everybody whom the access-file lets in; set rooms = members to "
+            "admit only members");
+}
+
 void say_ready(const Server& server, const Config& config) {
     std::string where;
     for (const auto& [url, open_to_anybody] : server.listening()) where += url.text() + ", ";
@@ -83,9 +95,7 @@ void say_ready(const Server& server, const Config& config) {
     warn_of_open_files(server, config);
     for (const auto& [url, open_to_anybody] : server.listening())
         if (open_to_anybody) spdlog::warn("{}: clients are not authenticated", url.text());
-    if (config.rooms_are_closed && !config.rooms_are_stated)
-        spdlog::info(
-            "rooms: only members read room/... and publish there; --rooms open if all may");
+    if (!config.rooms_are_stated) say_rooms(config);
     if (config.demo) say_demo(server);
 }
 

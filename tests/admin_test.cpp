@@ -340,7 +340,7 @@ TEST_CASE("without a token no web page can use the API") {
                              "DELETE /api/v1/bans?address=192.0.2.1 HTTP/1.1\r\nHost: "
                              "evil.example\r\nConnection: close\r\n\r\n");
     CHECK(refusal.status == 403);
-    CHECK(has(refusal.body, "{\"error\":\"without an admin-token-file"));
+    CHECK(has(refusal.body, "{\"error\":\"without admin tokens, the gateway"));
 }
 
 TEST_CASE("a request that says doubtfully whom it is for is a 400 and the last one") {

@@ -63,7 +63,8 @@ TEST_CASE("the sample file is right, and has every setting with its default, typ
         CHECK(has(sample, "\n#" + setting.name + " = "));
     }
     CHECK(has(sample, "DURATION; default: 30s; live\n#idle-timeout = \"30s\"\n"));
-    CHECK(has(sample, "N; default: one per core\n#shards = \"N\"\n"));
+    CHECK(has(sample,
+              "N; default: one for each processor that the process may use\n#shards = \"N\"\n"));
     for (const std::string& line : lines_in(sample)) CHECK(line.size() <= 100);
 }
 

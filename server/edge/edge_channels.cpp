@@ -112,7 +112,9 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     const auto line = logins_.line_of(login->password_line);
     if (!line) {
         result->reason = Reason::not_authorized;
-        result->why = "the password file of this node does not have the line that it matched";
+        result->why =
+            "the owner's password file does not have the line that the edge matched; give all "
+            "nodes the same file";
     }
     result->password_line = line.value_or(0);
     if (login->hook_age) {

@@ -123,7 +123,9 @@ asio::awaitable<ApiReply> await_reply(std::shared_ptr<WayToHome> way, std::strin
 asio::awaitable<ApiReply> Forwarding::answer(const ApiRequest& request, std::string token) const {
     const ClusterView view = cluster_.view();
     const ClusterView::Node* const home = other_owner(view);
-    if (!home) co_return api_refusal(ApiError::standby, "this node stands by; no node serves");
+    if (!home)
+        co_return api_refusal(ApiError::standby,
+                              "no node serves at the moment: this one stands by; try again later");
     const std::string name = home->name;
     auto [ours, theirs] = socket_pair();
     if (!ours) co_return no_answer("this node has no descriptors left");

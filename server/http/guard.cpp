@@ -32,8 +32,9 @@ ApiReply role_refused(const AdminToken& token, AdminRole needed) {
 std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
     if (!request.host.empty() && !is_loopback_host(request.host))
         return api_refusal(ApiError::foreign_host,
-                           "without an admin-token-file, the gateway answers only requests to "
-                           "localhost or a loopback address: see the Host field");
+                           "without admin tokens, the gateway answers only requests to localhost "
+                           "or a loopback address: see the Host field. Set admin-token-file or "
+                           "admin-tokens-file to allow other hosts");
     // A browser states no origin for images and frames of a page. A link to a page of ours is fine.
     const bool is_foreign = request.fetch_site == "cross-site" && request.fetch_dest != "document";
     if (is_foreign || !origin_allowed(request.origin, request.host, {}))

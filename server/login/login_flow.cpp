@@ -332,7 +332,7 @@ bool LoginFlow::refused_at_home(const Login& login) {
 bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& cause,
                               const char* automatically) {
     if (cause.ordered) {
-        const auto why = fmt::format("banned by the admin API: {}", in_quotes(cause.reason));
+        const auto why = fmt::format("banned by the HTTP API: {}", in_quotes(cause.reason));
         refuse(login, Reason::banned, why, "banned");
     } else {
         counters_.count(limit);

@@ -23,8 +23,8 @@ void add_general(Settings& settings, Config& config) {
         .each("listen", "URL", "",
               "Where to listen; repeatable. For clients: mqtt, mqtts, ws or wss://HOST:PORT, with "
               "?proxy-protocol if a proxy sends the PROXY protocol; ws and wss URLs may have a "
-              "path (default: /mqtt). For the admin API: http or https://HOST:PORT. Without a URL "
-              "for clients, mqtt://127.0.0.1:1883 is added; without one for the admin API, "
+              "path (default: /mqtt). For the HTTP API: http or https://HOST:PORT. Without a URL "
+              "for clients, mqtt://127.0.0.1:1883 is added; without one for the HTTP API, "
               "http://127.0.0.1:8080",
               config.listen, [](const std::string& url) { return parse_listen_url(url); })
         .shown = [&config] {
@@ -34,7 +34,7 @@ void add_general(Settings& settings, Config& config) {
         return urls;
     };
     settings.any("admin-token-file", "FILE", "",
-                 "File with the bearer token for the admin API; required unless the API listens on "
+                 "File with the bearer token for the HTTP API; required unless the API listens on "
                  "loopback only",
                  [&](auto&, auto& text) { config.admin_token_file = text; });
     settings.any("admin-tokens-file", "FILE", "",
@@ -45,7 +45,8 @@ void add_general(Settings& settings, Config& config) {
                  "Unix socket for `pulsegate ctl`. Only the gateway's user and root can use it, "
                  "and they need no token",
                  [&](auto&, auto& text) { config.admin_socket = text; });
-    settings.count("shards", config.shards, 1, most_shards, "one per core",
+    settings.count("shards", config.shards, 1, most_shards,
+                   "one for each processor that the process may use",
                    "Number of event loops; each has its own thread");
     settings.any(
         "events", "FILE", "",
@@ -65,7 +66,7 @@ void add_general(Settings& settings, Config& config) {
                   "Maximum disk space for data. Beyond it, queues stop growing, and the users with "
                   "the most waiting messages lose sessions");
     settings.flag("demo", config.demo,
-                  "Serve a demo chat page at /chat on the admin API's address, and WebSockets on "
+                  "Serve a demo chat page at /chat on the HTTP API's address, and WebSockets on "
                   "ws://127.0.0.1:8083 unless a ws or wss listener is set");
     settings.any("log-level", "LEVEL", "info",
                  "Lowest level that is logged to standard error: debug, info, warn or error",
@@ -113,9 +114,9 @@ void add_tls(Settings& settings, Config& config) {
 
 /// Adds the settings for logins and users.
 void add_logins(Settings& settings, Config& config) {
-    settings.flag(
-        "allow-anonymous", config.authenticator.allow_anonymous,
-        "Accept clients without a username, also on listeners that are reachable from outside");
+    settings.flag("allow-anonymous", config.authenticator.allow_anonymous,
+                  "Accept clients that send neither a username nor a password, also on listeners "
+                  "that are reachable from outside");
     settings.files("jwt-secret", config.authenticator.jwt.secret_files,
                    "File with the secret of HS256 tokens, at least 32 bytes; repeatable. Clients "
                    "send a token as the password; the token's sub is the user");
@@ -178,13 +179,14 @@ void add_silence(Settings& settings, Config& config) {
         "How long a client that sets no keepalive may be silent before it is offline");
     settings.flag("strict-idle-timeout", config.strict_idle_timeout,
                   "Apply idle-timeout to all clients, even to clients with a longer keepalive");
-    settings.any("max-keepalive", "DURATION", "60s",
-                 "Longest keepalive of MQTT 5.0 clients. A client that asks for a longer one gets "
-                 "this value as its Server Keep Alive. The default is at least idle-timeout / 1.5",
-                 [&](auto& name, auto& text) {
-                     config.max_keepalive = static_cast<std::uint32_t>(
-                         parse_duration(name, text, second, 65'535 * second) / second);
-                 });
+    settings.any(
+        "max-keepalive", "DURATION", "60s",
+        "Longest keepalive of MQTT 5.0 clients. A client that asks for a longer one gets "
+        "this value as its Server Keep Alive. Default: 60s, or idle-timeout / 1.5 if that is more",
+        [&](auto& name, auto& text) {
+            config.max_keepalive = static_cast<std::uint32_t>(
+                parse_duration(name, text, second, 65'535 * second) / second);
+        });
     settings.duration("login-timeout", config.login_timeout, second, longest_silence, "10s",
                       "How long a new connection may take until its CONNECT is answered");
     settings.each("websocket-origin", "ORIGIN", "",
@@ -198,11 +200,11 @@ void add_silence(Settings& settings, Config& config) {
     settings.duration("forget-after", config.forget_after, second, longest_memory, "24h",
                       "How long the presence of an offline user is kept");
     settings.duration("stop-wait", config.stop_wait, 0, 60 * second, "3s",
-                      "How long a stop waits, at most, until presence subscribers have been told "
-                      "that all users are offline");
+                      "Maximum time that a stop waits while presence subscribers are told that all "
+                      "users are offline");
     settings.duration("drain-notice", config.drain.notice, 0, longest_drain, "0s",
-                      "How long a stop answers 503 at /readyz before it asks the first client to "
-                      "leave. Load balancers need this time to notice");
+                      "How long /readyz answers 503 before a stop asks the first client to leave. "
+                      "Load balancers need this time to notice");
     settings.duration(
         "drain-time", config.drain.over, 0, longest_drain, "0s",
         "Time over which a stop asks all clients to leave, at a steady rate. Users stay online if "
@@ -259,10 +261,10 @@ void add_sessions(Settings& settings, Config& config) {
                       "from the latest message; 0s: they are not kept");
     settings.count("max-inboxes", config.max_inboxes, 0, 1'000'000'000, "100000",
                    "Maximum number of users without a session that have waiting messages");
-    settings.count(
-        "max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
-        "1000, or a tenth of max-inboxes if that is less",
-        "Maximum number of users without a session for whom messages of one sender wait");
+    settings.count("max-inboxes-per-user", config.max_inboxes_per_user, 0, 1'000'000'000,
+                   "1000, or a tenth of max-inboxes if that is less",
+                   "Maximum number of inboxes in which messages of one sender wait; only inboxes "
+                   "of users without a session count");
     settings.size("max-inbox-bytes-per-user", config.max_inbox_bytes_per_user, 0, most_bytes,
                   "32MiB",
                   "Maximum bytes of messages of one sender that wait for users without a session");

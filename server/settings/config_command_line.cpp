@@ -29,7 +29,7 @@ void describe_program(CLI::App& app) {
         "from variables, as PULSEGATE_IDLE_TIMEOUT=30s. A flag overrides a variable, and a\n"
         "variable overrides the file.\n"
         "Other commands, each with --help: pulsegate ctl controls a running gateway, pulsegate\n"
-        "passwd writes a password file, pulsegate token makes a token for the admin API,\n"
+        "passwd writes a password file, pulsegate token makes a token for the HTTP API,\n"
         "pulsegate backup copies the data of a running gateway, and pulsegate import copies a\n"
         "data folder to a cluster. server/docs/settings.md describes every setting.");
 }
@@ -126,7 +126,7 @@ CommandLine read_command_line(const Settings& settings, int argc, const char* co
     CLI::App app{
         "Pulsegate, a chat gateway: MQTT 3.1, 3.1.1 and 5.0 for mobile clients, with reliable "
         "presence.\n"
-        "Without arguments it serves MQTT on 127.0.0.1:1883 and its admin API on 127.0.0.1:8080.",
+        "Without arguments it serves MQTT on 127.0.0.1:1883 and its HTTP API on 127.0.0.1:8080.",
         "pulsegate"};
     describe_program(app);
     add_requests(app, settings, line, texts);

@@ -74,7 +74,7 @@ std::function<SSL*()> admin_tls_sessions(const Config& config) {
 
 std::string admin_is_public(const ListenUrl& url) {
     return fmt::format(
-        "listen: {}: the admin API would be reachable from outside; name an --admin-token-file or "
+        "listen: {}: the HTTP API would be reachable from outside; name an --admin-token-file or "
         "--admin-tokens-file, or "
         "listen on 127.0.0.1",
         url.text());

@@ -87,7 +87,7 @@ class BanTest(unittest.TestCase):
             self.assert_thrown_out(phone)
             desk.ping()
             self.assertEqual((code(gateway), code(gateway, "tablet")), (BANNED, 0))
-            gateway.wait_for_log("login refused: banned by the admin API: 'lost'")
+            gateway.wait_for_log("login refused: banned by the HTTP API: 'lost'")
             (ban,) = self.bans(gateway)
             self.assertLessEqual(seconds_until(ban.pop("ends")), 3600)
             self.assertEqual(ban, {"user": "bob", "client": "phone", "by": "administrator", "reason": "lost"})

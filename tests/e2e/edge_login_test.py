@@ -59,7 +59,7 @@ class LoginTest(EdgeCase):
             home.process.send_signal(signal.SIGHUP)
             self.assertEqual(ann.receive_until_closed()[-1][1][0], 0x87)
         self.assertEqual(code(edge.port, "c", "ann", "right"), 0x87)
-        home.wait_for_log("client 'c' of user 'ann': login refused: the password file of this node does not have the line")
+        home.wait_for_log("client 'c' of user 'ann': login refused: the owner's password file does not have the line")
         self.assertEqual(code(edge.port, "c", "bob", "other"), 0)
         Path(users[1]).write_text("".join(line for line in copy.splitlines(True) if not line.startswith("bob")))
         edge.process.send_signal(signal.SIGHUP)
@@ -87,7 +87,7 @@ class LoginTest(EdgeCase):
                 first, body = ann.receive_until_closed()[-1]
                 self.assertEqual((first, body[0]), (0xE0, 0x98))
                 self.assertEqual(code(edge.port, "ann"), 0x8A)
-                home.wait_for_log("client 'ann' of user 'ann': login refused: banned by the admin API: 'spam'")
+                home.wait_for_log("client 'ann' of user 'ann': login refused: banned by the HTTP API: 'spam'")
                 self.assertEqual(home.ask("DELETE", f"/api/v1/bans?{query}")[0], 200)
                 self.assertEqual(code(edge.port, "ann"), 0)
 

@@ -48,7 +48,7 @@ class JsonLogTest(unittest.TestCase):
         refused = self.find(gateway, "login refused")
         self.assertEqual({name: refused[name] for name in ("level", "client", "user", "address", "reason")},
                          {"level": "warning", "client": "phone", "user": "eve", "address": address,
-                          "reason": "banned by the admin API: 'spam'"})
+                          "reason": "banned by the HTTP API: 'spam'"})
         self.assertEqual(refused["message"], f"{address} client 'phone' of user 'eve': login refused: {refused['reason']}")
 
     def test_a_name_with_quotes_is_whole(self):

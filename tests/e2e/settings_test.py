@@ -402,7 +402,7 @@ class ReloadTest(SettingsTestCase):
                      "--listen", "http://0.0.0.0:0", listen=False) as gateway:
             self.file.write_text("")
             os.kill(gateway.pid, signal.SIGHUP)
-            gateway.wait_for_log("not reloaded: listen: http://0.0.0.0:.* the admin API would be reachable from outside")
+            gateway.wait_for_log("not reloaded: listen: http://0.0.0.0:.* the HTTP API would be reachable from outside")
             gateway.wait_for_log("nothing was changed")
 
     def test_a_certificate_may_come_from_another_file(self):

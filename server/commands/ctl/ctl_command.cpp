@@ -85,7 +85,7 @@ int ctl_command(int argc, const char* const* argv) {
     std::string token_file;
     CLI::App app{
         "Shows the state of a running gateway, and controls it. Exit status: 0 done, 1 the gateway "
-        "refuses or is not healthy, 2 the command line is wrong, 3 no gateway answers.",
+        "refuses or is not ready, 2 the command line is wrong, 3 no gateway answers.",
         "pulsegate ctl"};
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.require_subcommand(1);

@@ -110,7 +110,7 @@ int upgrade(const Ctl& ctl, const UpgradeOptions& options) {
 void add_upgrade(CLI::App& app, Ctl& ctl) {
     const auto options = std::make_shared<UpgradeOptions>();
     auto* const command = app.add_subcommand("upgrade",
-                                             "Replace the running program by a new one, or start "
+                                             "Replace the running program with a new one, or start "
                                              "it again; clients keep their connections");
     command->add_option("PROGRAM", options->program,
                         "Path of the new program; default: the path of the running one");

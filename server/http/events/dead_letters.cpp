@@ -75,7 +75,7 @@ awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::st
     };
     const auto found =
         co_await await_result<std::optional<std::size_t>>(api.io, ask, store_deadline());
-    if (!found) co_return store_refusal(api, "nothing changed, or has not changed yet");
+    if (!found) co_return store_refusal(api, "the change is not stored, or not stored yet");
     if (*found == 0 && change.number)
         co_return api_refusal(ApiError::unknown_event, "no dead letter has this id");
     co_return api_reply({{named, *found}});

@@ -138,7 +138,7 @@ awaitable<ApiReply> erase_retained(const ApiContext& api, const ApiRequest& requ
     if (user) erasure.sender = fingerprint(*user);
     const auto erased = co_await erase(api, erasure);
     if (!erased) co_return shard_unavailable();
-    spdlog::info("{} retained messages deleted by the admin API", *erased);
+    spdlog::info("{} retained messages deleted by the HTTP API", *erased);
     co_return api_reply({{"deleted", *erased}});
 }
 

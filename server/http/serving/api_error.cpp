@@ -79,7 +79,7 @@ constexpr ApiErrorRow table[] = {
     {ApiError::nothing_stored, "nothing_stored", status::conflict,
      "The gateway stores nothing: `data = none`."},
     {ApiError::file_exists, "file_exists", status::conflict,
-     "The file exists, and the request does not allow to overwrite it."},
+     "The file exists, and the request does not set `overwrite`."},
     {ApiError::backup_under_way, "backup_under_way", status::conflict,
      "Another backup is under way."},
     {ApiError::drain_under_way, "drain_under_way", status::conflict,

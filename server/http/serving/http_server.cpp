@@ -340,7 +340,7 @@ struct HttpServer::Impl {
                 co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
             if (error == asio::error::operation_aborted) co_return;
             if (error) {  // out of descriptors, most likely: don't spin
-                spdlog::error("admin API: accept: {}", error.message());
+                spdlog::error("HTTP API: accept: {}", error.message());
                 pause.expires_after(1s);
                 co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
                 continue;
@@ -356,7 +356,8 @@ struct HttpServer::Impl {
                            try {
                                if (failed) std::rethrow_exception(failed);
                            } catch (const std::exception& trouble) {
-                               log_limited(spdlog::level::err, "admin API: {}", trouble.what());
+                               log_limited(spdlog::level::err, "HTTP API: a request failed: {}",
+                                           trouble.what());
                            }
                        });
     }

@@ -204,7 +204,7 @@ std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Mil
 void log_ban(const BanTarget& target, std::optional<Millis> time, std::size_t disconnected,
              const std::string& reason) {
     const LineWithFields line(target.fields(reason));
-    spdlog::info("the admin API has banned {} {}, and disconnected {} clients: {}", target.text(),
+    spdlog::info("the HTTP API has banned {} {}, and disconnected {} clients: {}", target.text(),
                  time ? fmt::format("for {} s", *time / 1000) : "for good", disconnected,
                  in_quotes(reason));
 }
@@ -254,7 +254,7 @@ awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
         co_return store_refusal(
             api, "the ban is lifted, but may come back at the next start of the gateway");
     const LineWithFields line(target.fields(""));
-    spdlog::info("the admin API has lifted the ban of {}", target.text());
+    spdlog::info("the HTTP API has lifted the ban of {}", target.text());
     co_return api_reply({{"lifted", 1}});
 }
 

@@ -118,7 +118,7 @@ awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& reque
     if (all.ended > 0 && !co_await is_stored_by(api, api.shards.home_of(named.user)))
         co_return store_refusal(api, "the sessions may come back at the next start of the gateway");
     log_line(spdlog::level::info,
-             "the admin API has disconnected {} clients of user {}, and ended {} sessions",
+             "the HTTP API has disconnected {} clients of user {}, and ended {} sessions",
              all.disconnected, LoggedUser{named.user}, all.ended);
     co_return api_reply({{"disconnected", all.disconnected}, {"ended", all.ended}});
 }

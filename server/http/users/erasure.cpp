@@ -106,7 +106,7 @@ awaitable<ApiReply> erase_user(const ApiContext& api, const ApiRequest& request)
         co_return api_refusal(ApiError::not_stored,
                               "the disk is in trouble: some data of the user may come back at the "
                               "next start of the gateway; erase the user again");
-    log_line(spdlog::level::info, "the admin API has erased user {}", LoggedUser{user});
+    log_line(spdlog::level::info, "the HTTP API has erased user {}", LoggedUser{user});
     co_return api_reply({{"user", user},
                          {"disconnected", evicted->disconnected},
                          {"sessions", evicted->ended},

@@ -162,7 +162,7 @@ awaitable<ApiReply> empty_inbox(const ApiContext& api, const ApiRequest& request
                               "come back at the next start of the gateway");
     if (dropped->messages > 0)
         log_line(spdlog::level::info,
-                 "the admin API has dropped {} messages of the inbox of user {}", dropped->messages,
+                 "the HTTP API has dropped {} messages of the inbox of user {}", dropped->messages,
                  LoggedUser{*user});
     co_return api_reply(
         {{"user", *user}, {"removed", dropped->messages}, {"under_way", dropped->under_way}});

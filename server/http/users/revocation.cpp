@@ -91,7 +91,7 @@ awaitable<ApiReply> revoke_logins(const ApiContext& api, const ApiRequest& reque
     const bool is_stored = co_await commit.done() && cancelled;
     if (!evicted) co_return shard_unavailable();
     log_line(spdlog::level::info,
-             "the admin API has revoked the tokens of user {} from before {}, and disconnected {} "
+             "the HTTP API has revoked the tokens of user {} from before {}, and disconnected {} "
              "clients",
              LoggedUser{user}, rfc3339(before * 1000), evicted->disconnected);
     if (!is_stored)

@@ -30,6 +30,13 @@ Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusa
     return static_cast<Reason>(wanted.options.qos);
 }
 
+/// The reason why `Rooms::may_subscribe` refuses the filter.
+const char* why_closed(std::string_view filter) {
+    if (shared_filter(filter)) return "shared subscriptions to rooms or presence are not allowed";
+    if (room_of(filter)) return "its user is not a member of the room";
+    return "its user may not watch this user";
+}
+
 bool can_refuse(const Session& session) { return session.terms.version != Version::v3_1; }
 
 }  // namespace
@@ -165,10 +172,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     if (rules && !rules->may_subscribe({session.user.name, session.client}, filter))
         return Refusal{Reason::not_authorized, "the rules don't allow it to subscribe to that"};
     if (!rooms_.may_subscribe(session.user.name, filter))
-        return Refusal{
-            Reason::not_authorized,
-            "its user is not a member of the room or watcher of the user, or it is a shared "
-            "subscription to rooms or presence"};
+        return Refusal{Reason::not_authorized, why_closed(filter)};
     const auto shared = shared_filter(filter);
     if (shared && !settings_.shared_subscriptions)
         return Refusal{Reason::shared_subscriptions_not_supported, "shared-subscriptions is off"};

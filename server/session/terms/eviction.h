@@ -21,7 +21,7 @@ struct Eviction {
     /// Clients with a token that was issued at this time or later are left out; in seconds since
     /// 1970.
     std::optional<std::int64_t> tokens_spared_since{};
-    const char* why = "the admin API has thrown it out";
+    const char* why = "the HTTP API has thrown it out";
 };
 
 /// A client that was disconnected because its address was banned.
