@@ -1,10 +1,12 @@
 """server/clients.md is true: its examples run against a real gateway, and its table has every reason code that is sent.
 
-Blocks with a `file` comment are programs. They are run as they stand, but for the host and port of the gateway and the
-address of the app's backend, which gives them their tokens.
+Blocks with a `file` comment are programs. They are run as they stand, but for the host and port of the gateway, the
+address of the app's backend, which gives them their tokens, and the file of CAs. As the page says, the backend makes alice
+and bob members of the room.
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.server
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import paho.mqtt.client as paho
@@ -27,6 +30,7 @@ from browser_test import key_hash
 from certificates import Certificates
 from clients import PahoClient, install_mqtt_js
 from gateway import REPOSITORY, Gateway, port_of, wait_until
+from ports import free_port
 from readme_test import blocks_of
 
 GUIDE = REPOSITORY / "server" / "clients.md"
@@ -108,7 +112,7 @@ class ExamplesTest(unittest.TestCase):
         secret.chmod(0o600)
         cls.gateway = cls.enterClassContext(Gateway(
             "--listen", "mqtts://127.0.0.1:0", "--listen", "wss://127.0.0.1:0", "--tls-cert", cls.certificate,
-            "--tls-key", key, "--jwt-secret", secret))
+            "--tls-key", key, "--jwt-secret", secret, "--rooms", "members"))
         cls.backend = cls.enterClassContext(Backend())
         threading.Thread(target=cls.backend.serve_forever, daemon=True).start()
         cls.addClassCleanup(cls.backend.shutdown)
@@ -118,6 +122,9 @@ class ExamplesTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.backend.start_over()
+        members = "/api/v1/rooms/lobby/members"
+        self.assertEqual(self.gateway.ask("POST", members, {"add": ["alice", "bob"]})[0], 200)
+        self.addCleanup(self.gateway.ask, "DELETE", members)
         self.addCleanup(self.gateway.ask, "DELETE", "/api/v1/clients?user=alice&sessions=end")
         self.bob = PahoClient(self.gateway, "bob-phone", paho.MQTTv5, login=("bob", token_of("bob")))
         self.addCleanup(self.bob.leave)
@@ -168,11 +175,27 @@ class ExamplesTest(unittest.TestCase):
         # It is thrown out, and comes back once more.
         self.assertEqual(self.gateway.ask("DELETE", "/api/v1/clients?user=alice")[0], 200)
         self.bob.mqtt.publish("room/lobby", "again?", qos=1)
+        while self.bob.next().payload != b"again?":  # bob's own messages must not wait for the next test
+            pass
         self.said(lines, "bob in room/lobby: again?")
+        self.assertNotIn("not subscribed", "\n".join(lines()))
 
     def is_connected(self, user):
         status, said = self.gateway.ask("GET", f"/api/v1/clients?user={user}")
         return status == 200 and any(client["connected"] for client in said["clients"])
+
+    def test_the_backend_makes_tokens(self):
+        port = free_port()
+        program = self.folder / self.placed("backend.mjs")
+        program.write_text(program.read_text().replace("3000", str(port)))
+        (self.folder / "secret").write_text(SECRET + "\n")
+        self.start("node", program.name)
+
+        def token():
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/token", timeout=10) as answer:
+                return answer.read().decode()
+
+        PahoClient(self.gateway, "alice-tablet", paho.MQTTv5, login=("alice", wait_until(token))).leave()
 
     def test_node(self):
         (self.folder / "node_modules").symlink_to(self.node / "node_modules")
