@@ -109,6 +109,20 @@ TEST_CASE("delayed messages come by their time, those of one second in the order
     receiver.expect("30 r s'x' '1' | 30 r s'x' '2' | 30 r s'x' '3'").expect_nothing();
 }
 
+TEST_CASE("delayed messages of one second keep their order, whatever their QoS and retain flag") {
+    Scene scene;
+    Conversation receiver = subscriber(scene, "receiver");
+    Conversation sender(scene.gateway);
+    sender.login("sender");
+    sender.send(
+        "30 r s'$delayed/2/x' '1' | 32 r s'$delayed/2/x' k1 '2' | 31 r s'$delayed/2/x' '3' |"
+        "30 r s'$delayed/2/x' '4'");
+    sender.expect("40 02 k1").expect_nothing();
+    scene.settle();
+    scene.pass(4000);
+    receiver.expect("30 r s'x' '1' | 32 r s'x' k1 '2' | 30 r s'x' '3' | 30 r s'x' '4'");
+}
+
 TEST_CASE("a delayed message keeps QoS, retain flag and properties, and its expiry begins late") {
     Scene scene;
     Conversation receiver(scene.gateway);

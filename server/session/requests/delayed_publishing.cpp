@@ -40,6 +40,9 @@ bool is_promised(const Session& session, const Publish& publish) {
     return publish.qos == QoS::exactly_once && session.state.owner != 0;
 }
 
+/// At QoS 0 and not retained.
+bool may_be_lost(const PutDelayed& put) { return put.flags == 0; }
+
 DelayedOrigin origin_of(const Session& session) {
     constexpr std::int64_t latest = std::numeric_limits<std::uint32_t>::max();
     const auto issued = session.authorization ? session.authorization->token_issued : std::nullopt;
@@ -144,8 +147,12 @@ void DelayedPublishing::receive(DelayedDue& due, Millis now) {
 }
 
 std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
+    std::size_t place = 0;
+    const std::size_t were_prepared = prepared_;
     return std::erase_if(due_, [&](const PutDelayed& put) {
+        const bool was_prepared = place++ < were_prepared;
         if (!which.includes(put)) return false;
+        if (was_prepared) --prepared_;
         journal_.add(DropDelayed{put.id});
         return true;
     });
@@ -153,14 +160,37 @@ std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
 
 /// One in a turn, because each may have very many receivers.
 void DelayedPublishing::publish_next(Millis now) {
-    const bool may = !stopped_ && messages_left_ > 0 && bytes_left_ > 0;
-    if (due_.empty() || !may) return;  // the rest in the next second, or after the next start
+    if (is_dropping_ || (prepared_ == 0 && !prepare())) return;
     const PutDelayed next = std::move(due_.front());
     due_.pop_front();
-    --messages_left_;
-    bytes_left_ -= std::min(bytes_left_, next.message->cost());
+    --prepared_;
     publish(next, now);
-    if (!due_.empty()) host_.later(DelayedTurn{});
+    if (!due_.empty()) return host_.later(DelayedTurn{});
+    if (open_ == 0) take_some(now);
+}
+
+/// Prepares the messages that may be published in this second; the others wait for the next one, or
+/// for the next start. Those that may be lost must not come twice: the store deletes them first,
+/// all at once, and nothing overtakes them meanwhile. Returns true if the first can be published.
+bool DelayedPublishing::prepare() {
+    PendingReceipt receipt(receipts_);
+    while (!stopped_ && prepared_ < due_.size() && messages_left_ > 0 && bytes_left_ > 0) {
+        const PutDelayed& next = due_[prepared_++];
+        --messages_left_;
+        bytes_left_ -= std::min(bytes_left_, next.message->cost());
+        if (!may_be_lost(next)) continue;
+        is_dropping_ = true;
+        journal_.add(DropDelayed{next.id});
+        journal_.await_retries(receipt.part());
+    }
+    if (!is_dropping_) return prepared_ > 0;
+    ++open_;
+    receipts_.report(receipt.close(), {}, [this](const Published&) {
+        is_dropping_ = false;
+        host_.later(DelayedTurn{});
+        published();
+    });
+    return false;
 }
 
 void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
@@ -169,9 +199,8 @@ void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {
     if (delayed.message_expiry) message.expires = now + Millis{*delayed.message_expiry} * 1000;
     if (!delayed.user.empty()) message.sender = fingerprint(delayed.user);
     ++counters_.delayed_published;
-    const bool may_be_lost = message.qos == QoS::at_most_once && !message.retain;
-    if (may_be_lost) return publish_when_dropped(delayed.id, std::move(message));
-    publish(delayed.id, std::move(message), nullptr, now);
+    if (!may_be_lost(delayed)) return publish(delayed.id, std::move(message), nullptr, now);
+    fan_out_.publish(std::move(message), nullptr, now);
 }
 
 void DelayedPublishing::publish_safely(Message message, std::optional<std::uint32_t> expiry,
@@ -203,18 +232,6 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
             published();
         });
     receipts_.settle(receipt.close());
-}
-
-/// For messages that may be lost but must not come twice.
-void DelayedPublishing::publish_when_dropped(std::uint64_t id, Message message) {
-    ++open_;
-    PendingReceipt receipt(receipts_);
-    journal_.add(DropDelayed{id});
-    journal_.await_retries(receipt.part());
-    receipts_.report(receipt.close(), {}, [this, message = std::move(message)](const Published&) {
-        fan_out_.publish(Message(message), nullptr, monotonic_now());
-        published();
-    });
 }
 
 /// Others may have become due while the store took seconds.

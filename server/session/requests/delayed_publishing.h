@@ -73,21 +73,25 @@ public:
     void publish_next(Millis now);
     /// Drops messages that were taken and are not published yet.
     std::size_t drop_taken(const DelayedByClients& which);
-    /// Takes no more messages: due messages are published after the next start.
+    /// Prepares no more messages: other due messages are published after the next start.
     void stop() { stopped_ = true; }
     /// Continues after `stop`.
     void go_on() { stopped_ = false; }
     /// Forgets the messages that were taken, because the store was opened again: it gives them out
     /// once more.
-    void forget_taken() { due_.clear(); }
-    /// Is the store not asked for messages, and is every published message stored?
-    bool is_idle() const { return open_ == 0 && !taking_; }
+    void forget_taken() {
+        due_.clear();
+        prepared_ = 0;
+    }
+    /// Is the store not asked for messages, is every prepared message published, and every
+    /// published message stored?
+    bool is_idle() const { return open_ == 0 && prepared_ == 0 && !taking_; }
 
 private:
     void take_some(Millis now);
+    bool prepare();
     void publish(const PutDelayed& delayed, Millis now);
     void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
-    void publish_when_dropped(std::uint64_t id, Message message);
     void published();
 
     const BrokerSettings& settings_;
@@ -99,8 +103,11 @@ private:
     Counters& counters_;
     BrokerHost& host_;
     std::deque<PutDelayed> due_;
-    std::size_t open_ = 0;           ///< messages that are published, and not handed in to the
-                                     ///< journal yet
+    std::size_t prepared_ = 0;  ///< the first ones: they count in this second, and the store no
+                                ///< longer has those that may be lost
+    bool is_dropping_ = false;  ///< the store still deletes these
+    std::size_t open_ = 0;      ///< messages that are published, and not handed in to the
+                                ///< journal yet; and the deletion
     std::size_t messages_left_ = 0;  ///< messages that may be published in this second
     std::size_t bytes_left_ = 0;
     bool taking_ = false;
