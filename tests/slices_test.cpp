@@ -4,15 +4,45 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "server/shard/shard.h"
 #include "tests/support/gateway.h"
+#include "tests/support/restarted_world.h"
 
 using namespace pulsegate;
 
 namespace {
+
+constexpr std::uint64_t half_a_turn = work_a_turn / 2;
+
+/// Users who are subscribed to this topic at QoS 0.
+std::deque<PlainClient> subscribers(World& world, std::size_t count, const std::string& topic) {
+    std::deque<PlainClient> all;
+    for (std::size_t i = 0; i < count; ++i) {
+        PlainClient& each = all.emplace_back(world.brokers, fmt::format("subscriber{}", i));
+        each.connect(true);
+        each.send("82 r k1 s'" + topic + "' 00");
+        each.take();
+    }
+    return all;
+}
+
+/// Clients that are gone, with wills to `will` that are due in a second.
+std::deque<PlainClient> gone_with_wills(World& world, std::size_t count) {
+    std::deque<PlainClient> all;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto name = fmt::format("gone{}", i);
+        PlainClient& each = all.emplace_back(world.brokers, name, name, Version::v5_0);
+        each.connect("10 r s'MQTT' 05 06 k60 [ 11 w600 ] s'" + name +
+                     "' [ 18 w1 ] s'will' s'gone'");
+        each.lose_connection();
+    }
+    world.brokers.settle();
+    return all;
+}
 
 void one_shard_only(Config& config) { config.shards = 1; }
 
@@ -26,6 +56,14 @@ std::vector<Conversation> receivers_of(const Gateway& gateway, std::size_t count
         each.expect("90 03 k1 00");
     }
     return all;
+}
+
+/// A connection with a will to `will`, and a keepalive of one second.
+Conversation with_will(const Gateway& gateway, std::size_t number) {
+    Conversation made(gateway);
+    made.send(fmt::format("10 r s'MQTT' 04 06 k1 s'mortal{}' s'will' s'gone'", number));
+    made.expect("20 02 00 00");
+    return made;
 }
 
 }  // namespace
@@ -58,4 +96,93 @@ TEST_CASE("due messages of QoS 0 are published one after the other, in several t
         for (std::size_t n = 0; n < users * messages_of_one; ++n) each.expect("30 r s'x' '!'");
     gateway.shards().front()->call([](Shard& shard) { shard.guard_by({}); }).get();
     CHECK(most < work_a_turn + 3 * receivers);
+}
+
+TEST_CASE("due wills wait while messages to very many clients are under way") {
+    constexpr std::size_t wills = 30;
+    BrokerSettings settings;
+    settings.recipients_a_turn = 4;
+    World world(settings);
+    auto all = subscribers(world, 20, "will");
+    const auto gone = gone_with_wills(world, wills);
+    world.wait(3);
+    world.brokers->in_slices = true;
+    Broker& broker = world.brokers->broker(0);
+    std::size_t most = 0;
+    while (broker.tick(world.brokers->now) || broker.unfinished()) {
+        most = std::max(most, broker.under_way());
+        broker.go_on(world.brokers->now);
+    }
+    CHECK(most == 2);
+    for (auto& each : all) CHECK(each.take_messages().size() == wills);
+}
+
+TEST_CASE("due wills take no more than half a turn, and one message") {
+    constexpr std::size_t receivers = 100;
+    constexpr std::size_t wills = 40;
+    World world;
+    auto all = subscribers(world, receivers, "will");
+    const auto gone = gone_with_wills(world, wills);
+    world.wait(3);
+    Broker& broker = world.brokers->broker(0);
+    std::uint64_t most = 0;
+    for (bool more = true; more;) {
+        const auto before = broker.work();
+        more = broker.tick(world.brokers->now);
+        most = std::max(most, broker.work() - before);
+    }
+    CHECK(most < half_a_turn + 2 * receivers);
+    for (auto& each : all) CHECK(each.take_messages().size() == wills);
+}
+
+TEST_CASE("silent connections with wills end a few at a time") {
+    constexpr std::size_t receivers = 100;
+    constexpr std::size_t mortals = 40;
+    StoppedClock clock;
+    const Gateway gateway(one_shard_only);
+    auto all = receivers_of(gateway, receivers, "will");
+    std::vector<Conversation> silent;
+    for (std::size_t i = 0; i < mortals; ++i) silent.push_back(with_will(gateway, i));
+    gateway.settle();
+    clock.advance(3000);
+    std::uint64_t work = 0;
+    const auto advance = [&](Shard& shard) {
+        const auto before = shard.work();
+        shard.advance();
+        work = shard.work() - before;
+    };
+    gateway.shards().front()->call(advance).get();
+    CHECK(work >= half_a_turn);
+    CHECK(work < half_a_turn + 3 * receivers);
+    for (auto& each : all)
+        for (std::size_t i = 0; i < mortals; ++i) each.expect("30 r s'will' 'gone'");
+}
+
+TEST_CASE("lost connections end later while messages to very many clients are under way") {
+    constexpr std::size_t receivers = 4500;  // more than one turn has
+    constexpr std::size_t mortals = 40;
+    std::deque<KeptLink> links;
+    std::size_t most = 0;
+    const Gateway gateway(one_shard_only);
+    Shard& shard = *gateway.shards().front();
+    const auto subscribe_all = [&](Shard& here) {
+        const std::string subscribe = wire("82 r k1 s'will' 00");
+        for (std::size_t i = 0; i < receivers; ++i) {
+            const std::string name = fmt::format("receiver{}", i);
+            KeptLink& link = links.emplace_back(0u);
+            here.broker().logins().login(link, {.clean_start = true, .client_id = name},
+                                         {.user = name}, monotonic_now());
+            const auto packet = decode(as_bytes(subscribe), Version::v3_1_1, Sender::client);
+            here.broker().handle(*link.session, std::get<Packet>(packet), monotonic_now());
+        }
+        here.guard_by([&] { most = std::max(most, here.broker().under_way()); });
+    };
+    shard.call(subscribe_all).get();
+    std::vector<Conversation> lost;
+    for (std::size_t i = 0; i < mortals; ++i) lost.push_back(with_will(gateway, i));
+    for (auto& each : lost) each.close();
+    gateway.await_connections(0);
+    shard.call([](Shard& here) { here.guard_by({}); }).get();
+    CHECK(most <= 2);
+    for (const KeptLink& link : links) CHECK(link.bytes.ends_with(wire("30 r s'will' 'gone'")));
 }

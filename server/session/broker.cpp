@@ -49,7 +49,7 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       logins_(context_, tables_, delivery_, requests_, announcer_, fan_out_, keeper_),
       disconnects_(context_, tables_, delivery_, announcer_, wills_, keeper_),
       expired_(presence_, sender_, keeper_),
-      evictions_(context_, tables_, delivery_, requests_, expired_, keeper_),
+      evictions_(context_, tables_, delivery_, requests_, fan_out_, expired_, keeper_),
       restore_(context_, tables_, delivery_, subscriptions_),
       passage_(context_, tables_, delivery_, requests_, fan_out_, delayed_, keeper_),
       admin_(context_, tables_, delivery_, publishing_, delayed_, evictions_) {

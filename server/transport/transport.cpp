@@ -7,6 +7,7 @@
 
 #include "server/base/log.h"
 #include "server/transport/connections/connection.h"
+#include "server/transport/connections/turn_work.h"
 
 namespace pulsegate {
 
@@ -14,6 +15,8 @@ namespace {
 
 /// The most connections that end before others get their turn again.
 constexpr std::size_t expiries_a_turn = 64;
+/// And the most work: each tells those who watch its user, and may have a will for very many.
+constexpr std::uint64_t work_of_expiries = work_a_turn / 2;
 
 /// What thousands may want at once, when a network fails and comes back: those who are in would
 /// wait for all of them. A handshake costs up to a millisecond.
@@ -51,7 +54,8 @@ ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings
                  &Connection::shake_hands),
       begun_handshakes(its_rounds, handshakes_a_turn, TurnQueue::Turns::by_address,
                        &Connection::shake_hands),
-      lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
+      lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown,
+           &shard) {}
 
 Transport::Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
                      Counters& counters, Tracer& tracer, ConnectionOwner& owner)
@@ -162,7 +166,13 @@ void Transport::expire_due() {
     if (expiring_ || context_.rest != Rest::none) return;
     const Tick now = tick_at(monotonic_now());
     const auto expire = [](Wheel::Node& node) { connection_of(node).on_due(); };
-    expiring_ = context_.wheel.advance(now, expire, expiries_a_turn);
+    const auto began_at = context_.owner.work();
+    const auto may_go_on = [&] {
+        return context_.owner.work() - began_at < work_of_expiries && !context_.owner.delays_ends();
+    };
+    expiring_ = true;
+    for (std::size_t left = expiries_a_turn; expiring_ && left > 0 && may_go_on(); --left)
+        expiring_ = context_.wheel.advance(now, expire, 1);
     end_turn();
     if (!expiring_) return context_.spare_buffers.free_unneeded();
     context_.rounds.later([this] {

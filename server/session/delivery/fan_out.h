@@ -51,6 +51,11 @@ public:
 
     /// Is there a message with recipients on this shard that do not have it yet?
     bool unfinished() const { return !unfinished_.empty(); }
+    /// How many such messages are there?
+    std::size_t under_way() const { return unfinished_.size(); }
+    /// Are there so many that no session should end with a will? One is not too much: clients may
+    /// publish such messages all the time.
+    bool is_behind() const { return under_way() > 1; }
     /// The number of the last such message, and whether it or an earlier one is under way.
     std::uint64_t last_unfinished() const { return unfinished_.last(); }
     bool is_unfinished_upto(std::uint64_t number) const { return unfinished_.has_any_upto(number); }

@@ -31,6 +31,7 @@ struct Recipient {
 class UnfinishedDeliveries {
 public:
     bool empty() const { return entries_.empty(); }
+    std::size_t size() const { return entries_.size(); }
     /// The number of the message that was added last; they are numbered from 1.
     std::uint64_t last() const { return last_; }
     /// Is that message, or an earlier one, among them?

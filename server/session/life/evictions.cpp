@@ -45,9 +45,10 @@ bool Evictions::end_due(Millis now) {
         keeper_.end_disconnected(session, "its session expiry has passed", now);
         keeper_.pass_inbox_on(user, now);
     };
-    const auto began_at = keeper_.work();
+    const auto began_at = work();
+    const auto may_go_on = [&] { return !is_used_up(began_at) && !fan_out_.is_behind(); };
     bool more = true;
-    for (std::size_t left = sessions_a_turn; more && left > 0 && !is_used_up(began_at); --left)
+    for (std::size_t left = sessions_a_turn; more && left > 0 && may_go_on(); --left)
         more = sessions_.advance(tick_at(now), 1, due);
     return more;
 }
@@ -89,7 +90,7 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
 
 /// Connected clients come first, and are gone at the end of the turn.
 void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
-    const auto began_at = keeper_.work();
+    const auto began_at = work();
     for (auto next = user.devices.begin(); next != user.devices.end();) {
         auto& session = static_cast<Session&>(*next++);
         if (evicted.clients() + evicted.leaving + evicted.wills >= sessions_a_turn) return;

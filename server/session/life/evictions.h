@@ -7,7 +7,9 @@
 
 #include "server/base/counters.h"
 #include "server/routing/retained.h"
+#include "server/routing/router.h"
 #include "server/session/delivery/delivery_parts.h"
+#include "server/session/delivery/fan_out.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/durable/shard_context.h"
 #include "server/session/life/expired_messages.h"
@@ -33,7 +35,8 @@ namespace pulsegate {
 class Evictions {
 public:
     Evictions(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
-              const RequestParts& requests, ExpiredMessages& expired, SessionKeeper& keeper)
+              const RequestParts& requests, const FanOut& fan_out, ExpiredMessages& expired,
+              SessionKeeper& keeper)
         : settings_(context.settings),
           place_(context.place),
           sessions_(tables.sessions),
@@ -42,8 +45,10 @@ public:
           room_logs_(delivery.room_logs),
           authorizations_(requests.authorizations),
           memory_(requests.memory),
+          router_(tables.router),
           retained_(tables.retained),
           sender_(delivery.sender),
+          fan_out_(fan_out),
           expired_(expired),
           journal_(context.journal),
           wills_(requests.wills),
@@ -70,12 +75,11 @@ public:
 private:
     /// The maximum number of sessions that end in one turn of the loop, possibly with a will. The
     /// others wait for the next turn. The number is lower if they have very many subscriptions and
-    /// messages.
+    /// messages, or if very many clients get their wills.
     static constexpr std::size_t sessions_a_turn = 64;
     static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a turn has
-    bool is_used_up(std::uint64_t began_at) const {
-        return keeper_.work() - began_at >= work_of_ends;
-    }
+    std::uint64_t work() const { return keeper_.work() + router_.work() + fan_out_.work(); }
+    bool is_used_up(std::uint64_t began_at) const { return work() - began_at >= work_of_ends; }
 
     bool end_due(Millis now);
     void evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now);
@@ -100,8 +104,10 @@ private:
     RoomLogs& room_logs_;
     const Authorizations& authorizations_;
     const MemoryLimits& memory_;
+    const Router& router_;
     const Retained& retained_;
     const PacketSender& sender_;
+    const FanOut& fan_out_;
     ExpiredMessages& expired_;
     const Journal& journal_;
     Wills& wills_;

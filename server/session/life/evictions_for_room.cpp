@@ -180,7 +180,7 @@ bool Evictions::make_room(Millis now) {
 void Evictions::end_largest(const std::string& name, const char* why, Millis now) {
     User* const user = presence_.find(name);
     if (!user) return;
-    const auto began_at = keeper_.work();
+    const auto began_at = work();
     std::size_t left = sessions_a_turn;
     for (auto next = user->devices.begin(); next != user->devices.end() && left > 0; --left) {
         if (is_used_up(began_at)) break;

@@ -47,7 +47,8 @@ void Connection::on_due() {
     }
     switch (state_) {
         case State::open:
-            return end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
+            end({Cause::timeout, Reason::keep_alive_timeout, "silent too long"});
+            return settle();  // at once, so that its work counts
         case State::login:
             if (waited_for_us) return wheel.schedule(*this, wheel.now() + ticks_to_answer);
             ++context_.counters.login_timeouts;
