@@ -12,10 +12,12 @@ namespace {
 /// Three messages wait for bob. His phone is sent them, acknowledges none and goes; then his tablet
 /// comes.
 struct DevicesOfBob {
-    explicit DevicesOfBob(const BrokerSettings& settings = {}) : world(settings) {
+    explicit DevicesOfBob(const BrokerSettings& settings = {}, QoS qos = QoS::at_least_once)
+        : world(settings) {
         ann.connect(true);
-        for (const char* text : {"'m1'", "'m2'", "'m3'"})
-            ann.send("32 r s'inbox/bob' k1 " + std::string(text));
+        const std::string publish = qos == QoS::exactly_once ? "34" : "32";
+        for (const char* message : {" k1 'm1'", " k2 'm2'", " k3 'm3'"})
+            ann.send(publish + " r s'inbox/bob'" + message);
         world.brokers.settle();
         phone.connect(false, 600);
         world.brokers.settle();
@@ -23,6 +25,13 @@ struct DevicesOfBob {
     }
     void change_devices() {
         phone.lose_connection();
+        tablet.connect(true, 0);
+        world.brokers.settle();
+        REQUIRE(texts(tablet).empty());
+    }
+
+    /// After a restart.
+    void change_devices_again() {
         tablet.connect(true, 0);
         world.brokers.settle();
         REQUIRE(texts(tablet).empty());
@@ -70,4 +79,44 @@ TEST_CASE("what a device had comes in its order, though it was not sent all of i
     of.tablet.connect(true, 0);
     of.world.brokers.settle();
     CHECK(texts(of.tablet) == "m1 m2 m3 ");
+}
+
+TEST_CASE("what a device had at QoS 2 goes to another device, unless it has confirmed it") {
+    for (const bool restarts : {false, true}) {
+        CAPTURE(restarts);
+        DevicesOfBob of({}, QoS::exactly_once);
+        of.phone.send("50 02 k1");
+        of.world.brokers.settle();
+        of.phone.take();
+        of.change_devices();
+        if (restarts) {
+            restart(of.world.brokers, End::kill);
+            of.change_devices_again();
+        }
+        of.world.pass(590);
+        CHECK(texts(of.tablet).empty());
+        of.world.pass(30);
+        CHECK(texts(of.tablet) == "m2 m3 ");
+    }
+}
+
+TEST_CASE("a device that takes what it had at QoS 2 leaves nothing for others") {
+    for (const bool restarts : {false, true}) {
+        CAPTURE(restarts);
+        DevicesOfBob of({}, QoS::exactly_once);
+        of.change_devices();
+        if (restarts) restart(of.world.brokers, End::kill);
+        of.phone.connect(false, 600);
+        of.world.brokers.settle();
+        REQUIRE(texts(of.phone) == "m1 m2 m3 ");
+        for (const char* id : {"k1", "k2", "k3"}) of.phone.send("50 02 " + std::string(id));
+        of.world.brokers.settle();
+        of.phone.lose_connection();
+        restart(of.world.brokers, End::kill);
+        of.change_devices_again();
+        of.world.pass(700);
+        CHECK(texts(of.tablet).empty());
+        of.world.pass(100);
+        CHECK_FALSE(of.world.brokers.has_owner(OwnerKind::inbox, "bob", ""));
+    }
 }

@@ -171,7 +171,7 @@ TEST_CASE("what is from the inbox goes back, with its body or without it") {
           StoredOutbox::owner);
 
     std::string back;
-    for (const auto& each : device.outbox.take_from_inbox()) {
+    for (const auto& each : device.outbox.take_from_inbox(true)) {
         CHECK(each.owner_in(0) == StoredOutbox::owner);
         back += static_cast<char>(each.stamp);
     }
@@ -296,7 +296,7 @@ private:
         Outbox device(totals_);
         device.enqueue(std::move(handed_out));
         if (random() % 2 == 0) leave_to_store();
-        Queue back = device.take_from_inbox();
+        Queue back = device.take_from_inbox(true);
         for (auto& each : back) each.mark_from_inbox(false, member.owner);
         member.outbox->enqueue(std::move(back));
     }

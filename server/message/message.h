@@ -66,6 +66,8 @@ struct Delivery {
     bool retain = false;
     bool from_inbox = false;                     ///< of the receiver's user, see Inboxes
     std::uint32_t owner = 0;                     ///< the owner of its copy in the store, or 0
+    std::uint32_t inbox = 0;                     ///< the owner of a second copy, or 0: sent from
+                                                 ///< the inbox at QoS 2, it may go back
     std::vector<std::uint32_t> identifiers{};    ///< of the subscriptions (MQTT 5.0, 3.3.2.3.8)
     std::shared_ptr<const std::string> share{};  ///< its `$share/group/filter`, or null
 

@@ -95,7 +95,7 @@ std::size_t InboxAccess::drop(Session& session, std::size_t most) {
     Exchanges& exchanges = session.state.exchanges();
     Queue taken;
     if (!session.is_inbox() && !session.link) {
-        taken = exchanges.take_from_inbox();
+        taken = exchanges.take_from_inbox(false);
     } else {
         taken = exchanges.take_queued_if([&](const QueuedMessage& each) {
             return (session.is_inbox() || each.is_from_inbox()) && most > 0 && most-- > 0;

@@ -144,6 +144,15 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
+void Inboxes::find_handed_out(Session& inbox) {
+    const Outbox* const outbox = inbox.state.exchanges().outbox();
+    if (!outbox) return;
+    const auto stamps = outbox->stamps();
+    for (Device& each : inbox.user.devices)
+        take_out(inbox.user,
+                 session_of(each).state.exchanges().find_from_inbox(stamps, inbox.state.owner));
+}
+
 /// The inbox is counted already.
 Session& Inboxes::create(User& user) {
     Session& inbox = sessions_.find_or_create(user, {}, wall_now());
@@ -240,7 +249,7 @@ void Inboxes::take_back(Session& session, Millis now) {
     if (!inbox) return;
     begin_anew(*inbox, now);
     Exchanges& kept = inbox->state.exchanges();
-    Queue messages = session.state.exchanges().take_from_inbox();
+    Queue messages = session.state.exchanges().take_from_inbox(true);
     for (QueuedMessage& each : messages) each.mark_from_inbox(false, inbox->state.owner);
     kept.merge(sender_.queues().totals(), std::move(messages));
 }

@@ -88,6 +88,9 @@ public:
 
     /// Call it after a restart, before its messages are restored.
     void restore(Session& inbox);
+    /// Call it when its messages and those of the devices are restored: what the store has for both
+    /// was sent to the device, which has not confirmed it.
+    void find_handed_out(Session& inbox);
     /// The inbox ends.
     void forget(Session& inbox);
 

@@ -226,6 +226,7 @@ void Restore::note_place(const Session& session, PutAbsence& absence) {
 /// The latest message says when it came, or later if the clock was put back since. What else begins
 /// an inbox's time anew is stored.
 void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
+    inboxes_.find_handed_out(inbox);
     const auto longest = Millis{inbox.state.expiry()} * 1000;
     const Outbox* const outbox = inbox.state.exchanges().outbox();
     if (outbox && outbox->queued() > 0)

@@ -141,15 +141,18 @@ void DeliveryStore::store_in_flight(Millis now) {
 }
 
 void DeliveryStore::drop(const Delivery& delivery) {
-    if (delivery.owner != 0) journal_.done(delivery.owner, delivery.message->stamp);
+    for (const OwnerId owner : {delivery.owner, delivery.inbox})
+        if (owner != 0) journal_.done(owner, delivery.message->stamp);
 }
 
-/// What is from the inbox keeps its place in the store, but at QoS 2: the client's packet
-/// identifier must be stored with the message.
+/// What is from the inbox keeps its place in the store. At QoS 2 the session has it there as well,
+/// for the client's packet identifier must be stored with the message; see Restore::inbox_absence.
 void DeliveryStore::own(Session& session, Delivery& delivery, Millis now) {
-    if (delivery.qos != QoS::exactly_once || session.state.owner == 0) return;
-    store_for(session.state.owner, delivery, PartSource(), now);
-    delivery.from_inbox = delivery.owner != session.state.owner;
+    const OwnerId owner = session.state.owner;
+    if (delivery.qos != QoS::exactly_once || owner == 0 || delivery.owner == owner) return;
+    const OwnerId inbox = std::exchange(delivery.owner, 0);  // which keeps its copy
+    store_for(owner, delivery, PartSource(), now);
+    delivery.inbox = inbox;
 }
 
 }  // namespace pulsegate

@@ -100,9 +100,9 @@ Queue Exchanges::take_queue() {
     return taken;
 }
 
-Queue Exchanges::take_from_inbox() {
+Queue Exchanges::take_from_inbox(bool session_ends) {
     if (!flow_) return {};
-    auto taken = flow_->outbox.take_from_inbox();
+    auto taken = flow_->outbox.take_from_inbox(session_ends);
     forget_if_idle();
     return taken;
 }

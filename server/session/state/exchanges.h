@@ -72,7 +72,11 @@ public:
         return taken;
     }
     Queue take_queue();
-    Queue take_from_inbox();
+    Queue take_from_inbox(bool session_ends);
+    std::vector<Stamp> find_from_inbox(const std::vector<Stamp>& stamps, OwnerId inbox) {
+        if (!flow_) return {};
+        return flow_->outbox.find_from_inbox(stamps, inbox);
+    }
     template <class Wanted>
     std::vector<Delivery> take_if(OwnerId owner, Wanted wanted);
     template <class Store>

@@ -244,7 +244,8 @@ void Outbox::forget_identifier(const InFlight& entry) {
 }
 
 void Outbox::note_done(const Delivery& delivery) {
-    if (delivery.owner != 0) totals_.journal->done(delivery.owner, delivery.message->stamp);
+    for (const OwnerId owner : {delivery.owner, delivery.inbox})
+        if (owner != 0) totals_.journal->done(owner, delivery.message->stamp);
 }
 
 void Outbox::count_out(const Delivery& delivery) {
@@ -322,20 +323,39 @@ Queue Outbox::take_queue() {
     return taken;
 }
 
-Queue Outbox::take_from_inbox() {
+Queue Outbox::take_from_inbox(bool session_ends) {
     shares_.reset();
     Queue taken;
-    const auto goes_back = [](const Delivery& each) {
-        return each.from_inbox && each.message;  // not after the PUBREC
+    const auto goes_back = [&](const Delivery& each) {
+        const bool may = session_ends || each.inbox == 0;
+        return each.from_inbox && each.message && may;  // not after the PUBREC
     };
-    for (const Delivery& delivery : take_sent_if(goes_back))
+    for (Delivery& delivery : take_sent_if(goes_back)) {
+        if (delivery.inbox != 0)  // only the inbox has it now
+            totals_.journal->done(std::exchange(delivery.owner, delivery.inbox),
+                                  delivery.message->stamp);
         taken.emplace_back(delivery, totals_.bodies);
+    }
     for (auto entry = queue_.begin(); entry != queue_.end();) {
         const auto next = std::next(entry);
         if (entry->is_from_inbox()) taken.push_back(dequeue(entry));
         entry = next;
     }
     return taken;
+}
+
+std::vector<Stamp> Outbox::find_from_inbox(const std::vector<Stamp>& stamps, OwnerId inbox) {
+    std::vector<Stamp> found;
+    for (InFlight& entry : interrupted_) {
+        Delivery& delivery = entry.delivery;
+        if (delivery.qos != QoS::exactly_once) continue;
+        if (!std::ranges::binary_search(stamps, delivery.message->stamp)) continue;
+        delivery.from_inbox = true;
+        delivery.inbox = inbox;
+        found.push_back(delivery.message->stamp);
+    }
+    std::ranges::sort(found);
+    return found;
 }
 
 bool Outbox::has_any_from_inbox() const {

@@ -216,8 +216,12 @@ public:
 
     /// Removes all queued messages.
     Queue take_queue();
-    /// Removes messages from the inbox, sent or not, in the order of sending.
-    Queue take_from_inbox();
+    /// Removes messages from the inbox, sent or not, in the order of sending. While the session
+    /// goes on, those at QoS 2 stay that its client may know by their packet identifiers.
+    Queue take_from_inbox(bool session_ends);
+    /// After a restart: marks the messages of QoS 2 to be sent again that have these ascending
+    /// stamps as from the inbox with this owner. Returns their stamps, ascending.
+    std::vector<Stamp> find_from_inbox(const std::vector<Stamp>& stamps, OwnerId inbox);
     bool has_any_from_inbox() const;
     /// Calls `visit(const Delivery&)` for messages from the inbox that were sent and not
     /// acknowledged.
