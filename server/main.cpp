@@ -197,18 +197,26 @@ void close_old_connections() {
     if (std::getenv(goes_on)) ::closefrom(STDERR_FILENO + 1);
 }
 
-/// Stops a shard as soon as another node may serve its users; the process then starts again.
-std::function<void()> guard_shards(const Membership* cluster, Watch& watch) {
+/// Another node has the data now, and this process was to end anyway.
+[[noreturn]] void end_without_data() {
+    say_at_once("another node may be serving the clients: exiting");
+    std::_Exit(not_stored);
+}
+
+/// Stops a shard as soon as another node may serve its users; the process then starts again, or
+/// ends if it `stops`.
+std::function<void()> guard_shards(const Membership* cluster, Watch& watch,
+                                   const std::atomic<bool>& stops) {
     if (!cluster) return {};
-    return [cluster, &watch] {
+    return [cluster, &watch, &stops] {
         if (cluster->may_serve()) return;
         watch.end();
+        if (stops) end_without_data();  // a stop would wait for this shard
         for (;;) ::pause();
     };
 }
 
-/// A second signal ends it. It does not ask the shards how many clients they have, because
-/// `guard_shards` may have stopped them.
+/// A second signal ends it.
 void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watch& watch) {
     constexpr Millis step = 100;
     server.announce_drain(terms);
@@ -290,6 +298,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     std::optional<service::KeptAlive> kept_alive(std::in_place);
     const Config& config = settings.in_force().config();  // until a reload
     UpgradeState upgrades;
+    std::atomic<bool> stops{false};
     Server server(
         config,
         {.store_failed = [&watch] { watch.end(); },
@@ -301,7 +310,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                      },
                  .upgrades = &upgrades},
          .cluster = cluster.get(),
-         .guard = guard_shards(cluster.get(), watch),
+         .guard = guard_shards(cluster.get(), watch, stops),
          .inheritance = predecessor ? predecessor->await_inheritance(connack_promises(config))
                                     : Inheritance{}});
     serving = &server;
@@ -324,6 +333,8 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
         spdlog::error("another node may be serving the clients: this node restarts");
         begin_anew(arguments);
     }
+    stops = true;
+    if (cluster && watch.has_store_failed()) end_without_data();  // a shard may have stopped before
     service::tell_stopping("stopping");
     const DrainTerms terms = watch.drain_terms(settings.in_force().config().drain);
     if (terms.is_wanted() && !watch.has_store_failed()) drain(server, settings, terms, watch);

@@ -241,6 +241,19 @@ class TakeoverTest(ClusterTest):
         second.stop()  # and the first one, which stands by, takes over
         wait_until(lambda: first.log.count(" ready: ") == 2, 60, "the first node serves again")
 
+    def test_a_node_that_loses_its_data_while_it_drains_ends_at_once(self):
+        first = self.enterContext(node(self.redis, "first", "--drain-notice", "600s", "--drain-time", "1s", lease=60))
+        ann = first.connect("ann", version=5)
+        first.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: ask(first.http_port, "/readyz")[0] == 503, what="the drain")
+        incarnation = self.redis.ask("HKEYS", "{pg}:nodes")
+        self.redis.ask("HSET", "{pg}:beats", incarnation, "condemned")
+        self.assertEqual(ann.receive_until_closed(), [])
+        self.assertEqual(first.process.wait(60), 3)
+        first.kill()  # its log is complete now
+        self.assertIn("another node may be serving the clients: exiting", first.log)
+        self.assertNotIn("did not end in time", first.log)
+
     def test_a_node_that_begins_anew_closes_what_its_earlier_life_left_open(self):
         ours, left_open = os.pipe()
         self.addCleanup(os.close, ours)
