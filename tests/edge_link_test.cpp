@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "server/cluster/link/node_link.h"
 #include "tests/support/link_ends.h"
@@ -189,6 +190,19 @@ TEST_CASE("a home closes the connections of all that are not its edges") {
     CHECK(answer_to(home, std::string(10'000, 'x')) == "");
     home.link.refuse_edges();
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == "refused\n");
+}
+
+TEST_CASE("a node is served although very many connect to the link after it") {
+    Peer home("west#1");
+    home.echo();
+    asio::io_context io;
+    tcp::socket edge = guest_of(home, io);
+    std::vector<tcp::socket> others;
+    for (int i = 0; i < 256; ++i) others.push_back(guest_of(home, io));
+    asio::write(edge, asio::buffer("pulsegate-edge 1 east#1 birth 3 7 new\n"));
+    std::string answer(link_position(0).size(), ' ');
+    asio::read(edge, asio::buffer(answer));
+    CHECK(answer == link_position(0));
 }
 
 TEST_CASE("a home gets frames that an edge sends together with its line") {

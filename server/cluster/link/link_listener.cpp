@@ -25,8 +25,9 @@ using boost::system::error_code;
 using namespace std::chrono_literals;
 
 constexpr auto guest_time = 2s;
-constexpr std::size_t most_guests = 64;
 constexpr int most_requests = 256;
+/// So many requests may come at once, and the other nodes beside them.
+constexpr std::size_t most_guests = most_requests + 64;
 
 }  // namespace
 
