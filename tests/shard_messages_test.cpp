@@ -58,6 +58,13 @@ public:
         return *this;
     }
 
+    /// The node with its connection is gone.
+    void lose_node() {
+        link_.has_lost_node = true;
+        cluster_.broker(link_.shard).cast_adrift(*link_.session);
+        cluster_.end_turn();
+    }
+
     void lose() {
         if (link_.ending) return;
         link_.end({Cause::connection_lost, Reason::success, "lost"});
@@ -193,6 +200,54 @@ TEST_CASE("what a group hands to a client that has left it is for the others") {
         again.expect(begins_anew ? "90 r k1 [ ] 01" : "");
         other.expect("32 r s't' k1 'm'");
     }
+}
+
+TEST_CASE("a group passes over the members of a lost node until they are back") {
+    BrokerCluster cluster({}, 2);
+    const auto returning_name = at_home(cluster, 0, "returning");
+    const auto connect = keeps_session(returning_name, returning_name);
+    Caller returning(cluster, returning_name);
+    Caller gone(cluster, at_home(cluster, 1, "gone"));
+    Caller here(cluster, at_home(cluster, 1, "here"));
+    returning.send(connect).read_pending();
+    gone.send("10 r s'MQTT' 04 02 k10 s'" + at_home(cluster, 1, "gone") + "'").read_pending();
+    here.send("10 r s'MQTT' 04 02 k10 s'" + at_home(cluster, 1, "here") + "'").read_pending();
+    returning.send("82 r k1 [ ] s'$share/g/t' 01");
+    deliver_all(cluster);
+    returning.expect("90 r k1 [ ] 01");
+    for (Caller* const each : {&gone, &here}) {
+        each->send("82 r k1 s'$share/g/t' 01");
+        deliver_all(cluster);
+        each->expect("90 03 k1 01");
+    }
+    Caller sender(cluster, at_home(cluster, 0, "sender"));
+    sender.send("10 r s'MQTT' 04 02 k10 s'" + at_home(cluster, 0, "sender") + "'").read_pending();
+    sender.send("32 r s't' k7 'unacknowledged'");
+    deliver_all(cluster);
+    sender.expect("40 02 k7");
+    returning.expect("32 r s't' k1 [ ] 'unacknowledged'");
+
+    returning.lose_node();
+    gone.lose_node();
+    deliver_all(cluster);
+    here.expect("32 r s't' k1 'unacknowledged'");
+    const auto send = [&](std::string_view text) {
+        sender.send("30 r s't' '" + std::string(text) + "'");
+        deliver_all(cluster);
+    };
+    for (const char* const text : {"a", "b", "c"}) send(text);
+    here.expect("30 r s't' 'a' | 30 r s't' 'b' | 30 r s't' 'c'");
+    returning.expect_nothing();
+    gone.expect_nothing();
+
+    Caller back(cluster, returning_name);
+    back.send(connect);
+    deliver_all(cluster);
+    back.read_pending();
+    send("d");
+    send("e");
+    back.expect("30 r s't' [ ] 'd'");
+    here.expect("30 r s't' 'e'");
 }
 
 TEST_CASE("what waits in an inbox tells how long it still lives, and is dropped in the end") {

@@ -95,6 +95,11 @@ void Broker::handle(Session& session, const Packet& packet, Millis now) {
                packet);
 }
 
+void Broker::cast_adrift(const Session& session) {
+    thread_.assert_here();
+    shared_.notify_groups(session, GroupMembership::Change::gives_back);
+}
+
 void Broker::drained(Session& session, Millis now) {
     thread_.assert_here();
     if (session.awaits_connack) return;

@@ -233,6 +233,10 @@ void Shard::on_slowed(Connection& connection) {
                     connection.session->logged());
 }
 
+void Shard::on_adrift(Connection& connection) {
+    if (connection.session) broker_.cast_adrift(*connection.session);
+}
+
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {
     if (forwarded_.is_on()) forwarded_.ended(connection, ending);
     const bool expired = ending.cause == Cause::timeout;

@@ -10,7 +10,7 @@ import unittest
 
 from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, last_cause, state
-from gateway import DISCONNECT, PINGREQ, SANITIZED, Client, connect_packet, wait_until
+from gateway import DISCONNECT, PINGREQ, PUBACK, SANITIZED, Client, connect_packet, wait_until
 from link_relay import LinkRelay
 from ports import free_port
 
@@ -94,6 +94,22 @@ class LostEdgeTest(EdgeCase):
             event = json.loads(watcher.receive_publish()[1])
             user = event["user"]
             self.assertEqual(event["state"], "online")  # a takeover, before "last" comes
+
+    def test_a_shared_subscription_passes_over_the_clients_of_an_edge_that_stops(self):
+        home, edge = self.nodes()
+        stays = home.connect("stays")
+        members = [edge.connect("ann"), edge.connect("bob"), stays]
+        for member in members:
+            member.subscribe("$share/group/work", qos=1)
+        sender = home.connect("sender")
+        for number in range(3):  # each gets one, and ann and bob don't acknowledge theirs
+            self.assertEqual(publish(sender, "work", b"first %d" % number, 1 + number)[0] >> 4, PUBACK)
+        self.assertEqual(stays.receive_publish()[1], b"first 2")
+        edge.stop()
+        self.assertEqual({stays.receive_publish()[1] for _ in range(2)}, {b"first 0", b"first 1"})
+        for number in range(30):
+            sender.publish("work", b"%d" % number)
+        self.assertEqual([stays.receive_publish()[1] for _ in range(30)], [b"%d" % number for number in range(30)])
 
     def test_the_will_of_a_client_that_comes_back_from_a_killed_edge_is_not_sent(self):
         home, edge = self.nodes()

@@ -33,6 +33,7 @@ public:
     void notify_when_drained() override { notify_drained = true; }
     void connack_sent() override {}
     bool broken() const override { return is_broken; }
+    bool is_adrift() const override { return has_lost_node; }
     bool leaving() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
     std::string peer() const override { return "a client"; }
@@ -47,8 +48,9 @@ public:
     std::string bytes;
     std::optional<Ending> ending;
     bool notify_drained = false;
-    bool stuck = false;      ///< its socket accepts no bytes
-    bool is_broken = false;  ///< its connection has failed, and its session is told later
+    bool stuck = false;          ///< its socket accepts no bytes
+    bool is_broken = false;      ///< its connection has failed, and its session is told later
+    bool has_lost_node = false;  ///< it belonged to another node, which is gone
     Millis heard = 0;
     std::string from = "127.0.0.1";
     Address origin;

@@ -298,8 +298,9 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
 void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     thread_.assert_here();
     const auto found = members_.find(recall.member);
-    if (found == members_.end() || found->second->link) return;
+    if (found == members_.end()) return;
     Session& session = *found->second;
+    if (session.link && !session.link->is_adrift()) return;  // it is back
     const Outbox* const outbox = session.state.exchanges().outbox();
     const bool is_member = session.state.subscribed(router_, recall.share);
     if (!outbox || !outbox->has_shared() || !is_member) return;

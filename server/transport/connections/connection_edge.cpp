@@ -29,6 +29,7 @@ void Connection::cast_adrift(Millis since) {
         return end(
             {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
     if (state_ != State::open) return;
+    context_.owner.on_adrift(*this);
     last_packet_ = std::max(last_packet_, since);
     // An edge that is cut off, but alive, sends its clients elsewhere only now.
     constexpr Tick ticks_to_return = 3;

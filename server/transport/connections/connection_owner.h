@@ -33,6 +33,8 @@ public:
     virtual void on_drained(Connection& connection) = 0;
     /// It sends too fast, for the first time, and is read more slowly from now on.
     virtual void on_slowed(Connection& connection) = 0;
+    /// The node with its client's socket is gone. The client may come back on another one.
+    virtual void on_adrift(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
     /// A complete packet that was received or is sent, while a trace runs.
