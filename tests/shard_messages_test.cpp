@@ -2,11 +2,13 @@
 // messages between shards arrive and when the clock moves.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <iterator>
 #include <list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -56,6 +58,13 @@ public:
         REQUIRE(link_.bytes.starts_with('\x20'));
         link_.bytes.clear();
         return *this;
+    }
+
+    /// The reason code of the CONNACK.
+    Reason login_answer() {
+        const std::string bytes = std::exchange(link_.bytes, {});
+        REQUIRE(bytes.starts_with('\x20'));
+        return static_cast<Reason>(static_cast<std::uint8_t>(bytes.at(3)));
     }
 
     /// The node with its connection is gone.
@@ -248,6 +257,27 @@ TEST_CASE("a group passes over the members of a lost node until they are back") 
     send("e");
     back.expect("30 r s't' [ ] 'd'");
     here.expect("30 r s't' 'e'");
+}
+
+TEST_CASE("a connection of a lost node leaves room for its user's next one") {
+    BrokerSettings settings;
+    settings.max_connections_per_user = 1;
+    BrokerCluster cluster(settings, 1);
+    const auto connect = [](std::string_view client) {
+        return "10 r s'MQTT' 05 82 k10 [ ] s'" + std::string(client) + "' s'ann'";
+    };
+    Caller first(cluster, "ann");
+    CHECK(first.send(connect("first")).login_answer() == Reason::success);
+    Caller early(cluster, "ann");
+    CHECK(early.send(connect("second")).login_answer() == Reason::quota_exceeded);
+    first.lose_node();
+    Caller second(cluster, "ann");
+    CHECK(second.send(connect("second")).login_answer() == Reason::success);
+    Caller again(cluster, "ann");
+    CHECK(again.send(connect("first")).login_answer() == Reason::quota_exceeded);
+    first.lose();
+    REQUIRE(cluster.recorded.size() == 1);
+    CHECK(cluster.recorded[0].online);
 }
 
 TEST_CASE("what waits in an inbox tells how long it still lives, and is dropped in the end") {

@@ -324,16 +324,20 @@ std::string Logins::assign_client_id(const Connect& connect, const AuthResult& r
 }
 
 /// True if the user has max-connections-per-user already, not counting one that this client would
-/// replace.
+/// replace. The connections of a node that is gone do not count, because their clients are to come
+/// back, perhaps with other client ids.
 bool Logins::is_full(const User& user, std::string_view client) const {
     const auto most = settings_.max_connections_per_user;
     if (most == 0 || user.here + waiting_ < most) return false;
-    const auto connected = std::ranges::count_if(user.devices, [](const Device& device) {
-        return static_cast<const Session&>(device).link != nullptr;
+    const auto counts = [](const Session& session) {
+        return session.link && !session.link->is_adrift();
+    };
+    const auto connected = std::ranges::count_if(user.devices, [&](const Device& device) {
+        return counts(static_cast<const Session&>(device));
     });
     if (static_cast<std::size_t>(connected) < most) return false;
     const Session* known = sessions_.find(user, client);
-    return !known || !known->link;
+    return !known || !counts(*known);
 }
 
 /// Closes the session's connection, because another one takes the session over.
