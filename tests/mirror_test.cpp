@@ -281,7 +281,7 @@ TEST_CASE("a row that may lie anywhere is not deleted by what puts others back")
     rows.put(key, encode_row(row));
 
     Mirror mirror(rows);
-    const OpenStore store = open_mirrored(mirror);
+    const OpenStore store = open_mirrored(mirror, 0ms);
     Database& database = *store.database;
     rows.judge_by([](const auto&, bool) { return WriteFate{Answer::away, false}; });
     database.run("BEGIN; DELETE FROM message");
@@ -373,6 +373,37 @@ TEST_CASE("a start looks after its rows while it loads, for a node must beat mea
     StoredState state;
     state.read(ledger);
     CHECK(rows.looks() >= before + messages / 1000);
+}
+
+TEST_CASE("a start repeats its first writes until they are answered") {
+    const QuietLog quiet;
+    MemoryRows rows;
+    std::size_t attempts = 0;
+    rows.judge_by([&](const auto&, bool) {
+        return ++attempts % 2 == 0 ? WriteFate{} : WriteFate{Answer::away, attempts % 3 == 0};
+    });
+    auto options = mirrored_in(rows);
+    options.events.webhook_kinds = 1;
+    options.patience = 1min;
+    {
+        SqliteLedger ledger(options);
+        CHECK(attempts >= 2);
+        rows.judge_by({});
+        Ledger::Visitor nobody;
+        ledger.load(nobody);
+        CHECK(commit(ledger, {session(1, user_ann)}) == Outcome::committed);
+    }
+    CHECK(found_in(rows).find(user_ann) != std::string::npos);
+
+    rows.judge_by([](const auto&, bool) { return WriteFate{Answer::away, false}; });
+    CHECK_THROWS_AS(SqliteLedger(mirrored_in(rows)), std::runtime_error);
+    std::size_t fenced = 0;
+    rows.judge_by([&](const auto&, bool) {
+        ++fenced;
+        return WriteFate{Answer::fenced, false};
+    });
+    CHECK_THROWS_AS(SqliteLedger{options}, std::runtime_error);
+    CHECK(fenced == 1);
 }
 
 TEST_CASE("all rows are written anew into a store that was emptied") {

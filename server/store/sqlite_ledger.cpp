@@ -54,7 +54,7 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
       lock_(lock_folder(options_.folder, std::move(lock))),
       mirror_(options_.rows ? std::make_unique<Mirror>(*options_.rows) : nullptr),
       store_(mirror_
-                 ? open_mirrored(*mirror_)
+                 ? open_mirrored(*mirror_, options_.patience)
                  : open_store(options_.folder, options_.fsync, options_.vfs, options_.was_closed)),
       files_(options_.folder.empty() || options_.vfs ? StoreFiles() : StoreFiles(options_.folder)),
       database_(*store_.database),
@@ -70,9 +70,7 @@ SqliteLedger::SqliteLedger(Options options, UniqueFd lock)
     commits_.begin_wal(store_.mark.next_wal());
     if (!mirror_) return;
     // Else a first transaction without an answer would delete the first rows of the log of events.
-    mirror_->write();
-    if (!database_.ok()) throw std::runtime_error(database_.error_text());
-    mirror_->committed();
+    mirror_->write_at_start(options_.patience);
 }
 
 SqliteLedger::~SqliteLedger() {

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "server/store/mirror/copying.h"
@@ -16,6 +18,8 @@ namespace {
 /// What a full store takes beyond its limit: what was promised before anybody knew, and what
 /// clients need to empty their queues.
 constexpr std::ptrdiff_t most_overfilled = 16 * 1024 * 1024;
+
+constexpr std::chrono::milliseconds pause_between_writes{100};
 
 std::ptrdiff_t size_of(const std::optional<std::string>& row) { return row ? std::ssize(*row) : 0; }
 
@@ -43,7 +47,20 @@ void Mirror::write() {
         return;
     }
     const RowStore::Result result = hand_over(changes);
-    if (!is_done(result) && result.answer == RowStore::Answer::away) keep_unsure();
+    is_away_ = result.answer == RowStore::Answer::away;
+    if (!is_done(result) && is_away_) keep_unsure();
+}
+
+void Mirror::write_at_start(std::chrono::milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    write();
+    while (is_away_ && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(pause_between_writes);
+        database_->clear_error();
+        write();
+    }
+    if (!database_->ok()) throw std::runtime_error(database_->error_text());
+    committed();
 }
 
 /// What is unsure, and what this transaction has changed.

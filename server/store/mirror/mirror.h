@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -31,6 +32,9 @@ public:
     void prepare();
     /// Call it before the transaction commits. If it fails, the database has an error.
     void write();
+    /// The same for changes without a transaction at a start, which are committed then. While there
+    /// is no answer, it repeats the write, for this time. Throws std::runtime_error.
+    void write_at_start(std::chrono::milliseconds patience);
     void committed();
     void rolled_back();
 
@@ -66,6 +70,7 @@ private:
     /// tables.
     std::map<RowKey, std::optional<std::string>> unsure_;
     bool is_well_ = true;
+    bool is_away_ = false;  ///< there was no answer to the last write
     bool is_fenced_ = false;
     bool is_emptied_ = false;
     std::atomic<bool> is_full_{false};

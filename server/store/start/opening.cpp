@@ -259,15 +259,13 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bo
     return store;
 }
 
-OpenStore open_mirrored(Mirror& mirror) {
+OpenStore open_mirrored(Mirror& mirror, std::chrono::milliseconds patience) {
     OpenStore store{.database = open_database(in_memory_path, nullptr, nullptr)};
     mirror.begin(*store.database);
     skip_event_numbers(*store.database);
     begin_meta(store);
     store.mark = StoreMark("", stored_id(*store.database), 0);
-    mirror.write();
-    if (!store.database->ok()) throw std::runtime_error(store.database->error_text());
-    mirror.committed();
+    mirror.write_at_start(patience);
     return store;
 }
 

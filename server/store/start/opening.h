@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,8 +35,8 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs,
                      bool was_closed = false);
 
 /// The same in memory: the database is filled from its mirror, which follows its changes from now
-/// on. Throws std::runtime_error.
-OpenStore open_mirrored(Mirror& mirror);
+/// on. While the row store does not answer, it waits, for this time. Throws std::runtime_error.
+OpenStore open_mirrored(Mirror& mirror, std::chrono::milliseconds patience);
 
 /// Makes the next start salvage the database in any case, because a check may not find damage that
 /// a write has met.
