@@ -310,6 +310,10 @@ TEST_CASE("a replica that is missing is no replica that has it") {
     REQUIRE(own(*node));
     CHECK(write(*node, {row(0, "t", "f", "1")}) == Answer::done);
     replica.stop();
+    // The time for the replicas ends after the time for Redis, and the connection is well.
+    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    RedisConnection beside(primary.target(), soon);
+    CHECK(beside.call({"CLIENT", "PAUSE", "300"}, soon).text == "OK");
     const auto result = node->write({row(0, "t", "f", "2")}, false);
     CHECK(result.answer == Answer::away);
     CHECK(result.why == "0 of 1 replicas have it");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <span>
 #include <utility>
@@ -15,6 +16,11 @@ namespace {
 
 /// Redis takes a million words in a call.
 constexpr std::size_t most_changes = 250'000;
+
+/// How long a write waits for the replicas. Redis says with its next turn that the time is over,
+/// which must not be taken for a broken connection.
+constexpr std::chrono::milliseconds replica_patience{900};
+constexpr std::chrono::milliseconds longest_turn{500};
 
 using Answer = RowStore::Answer;
 
@@ -74,10 +80,12 @@ RowStore::Result Holdings::write_part(RedisConnection& redis, Deadline deadline,
                        [this](Partition partition) { return token(partition); });
     redis.send(call.words());
     const std::string replicas = std::to_string(replicas_);
-    if (replicas_ > 0) redis.send({"WAIT", replicas, "900"});
+    const std::string patience = std::to_string(replica_patience.count());
+    if (replicas_ > 0) redis.send({"WAIT", replicas, patience});
     RowStore::Result result = result_of(redis.receive(deadline));
     if (result.answer == Answer::done) bytes_ += call.bytes();
     if (replicas_ == 0) return result;
+    deadline = std::max(deadline, RedisConnection::Clock::now() + replica_patience + longest_turn);
     const std::int64_t have_it = redis.receive(deadline).integer;
     if (result.answer == Answer::done && have_it < std::int64_t{replicas_})
         return {Answer::away, fmt::format("{} of {} replicas have it", have_it, replicas_)};

@@ -52,8 +52,9 @@ public:
     void read_rows(const Visit& visit) override;
 
     /// Makes one call of Redis for up to a quarter of a million rows, and several calls for more.
-    /// Waits at most a second if Redis is away. After `away`, Redis may have the changes
-    /// nevertheless. A caller that does not repeat them must write the present rows of these keys.
+    /// Waits at most a second if Redis is away, and then 1.4 s for the replicas. After `away`,
+    /// Redis may have the changes nevertheless. A caller that does not repeat them must write the
+    /// present rows of these keys.
     Result write(const std::vector<RowChange>& changes, bool may_overfill) override;
 
     Result rewrite(const std::vector<RowChange>& rows) override;
