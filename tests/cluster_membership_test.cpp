@@ -320,3 +320,57 @@ TEST_CASE("a replica that is missing is no replica that has it") {
     replica.go_on();
     CHECK(write(*node, {row(0, "t", "f", "2")}) == Answer::done);
 }
+
+TEST_CASE("an owner that connects again while a replica is missing keeps its data") {
+    const QuietLog quiet;
+    RedisServer primary({"--repl-diskless-sync-delay", "0"});
+    std::optional<RedisServer> replica;
+    const auto soon = RedisConnection::Clock::now() + std::chrono::minutes(5);
+    RedisConnection beside(primary.target(), soon);
+    const auto await_replicas = [&](const std::string& count) {
+        std::string info;
+        while (info_field(info, "connected_slaves") != count ||
+               info.find("state=wait") != std::string::npos ||
+               info.find("state=send") != std::string::npos)
+            info = beside.call({"INFO", "replication"}, soon).text;
+    };
+    const auto add_replica = [&] {
+        replica.emplace(
+            std::vector<std::string>{"--replicaof", "127.0.0.1 " + std::to_string(primary.port())});
+        await_replicas("1");
+    };
+    beside.call({"ACL", "SETUSER", "owner", "on", ">secret", "~*", "&*", "+@all"}, soon);
+    RedisTarget as_owner = primary.target();
+    as_owner.user = "owner";
+    as_owner.password = "secret";
+    auto options = hurried_node("a", as_owner);
+    options.replicas = 1;
+    add_replica();
+    Membership owner(options);
+    REQUIRE(own(owner));
+    options.redis = primary.target();
+    options.node_name = "b";
+    Membership other(options);
+    {
+        const Looking looks(owner);
+        CHECK_FALSE(other.await_ownership(after_two_leases()));
+        replica.reset();
+        await_replicas("0");
+        CHECK(beside.call({"CLIENT", "KILL", "USER", "owner"}, soon).integer == 1);
+        CHECK_FALSE(other.await_ownership(after_two_leases()));
+        CHECK(looks.answer() == Answer::done);
+    }
+    CHECK(look(owner) == Answer::done);
+    CHECK(owner.may_serve());
+    const auto result = owner.write({row(0, "t", "f", "1")}, false);
+    CHECK(result.answer == Answer::away);
+    CHECK(result.why.find("0 replicas are connected") != std::string::npos);
+    CHECK(look(owner) == Answer::done);
+
+    owner.leave();
+    CHECK_FALSE(other.await_ownership(after_two_leases()));  // it could store nothing
+    CHECK(other.view().redis.away.find("0 replicas are connected") != std::string::npos);
+    add_replica();
+    REQUIRE(own(other));
+    CHECK(write(other, {row(0, "t", "f", "2")}) == Answer::done);
+}

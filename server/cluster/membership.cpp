@@ -165,6 +165,8 @@ Membership::Result Membership::Impl::try_once(Deadline deadline, const Act& act)
         if (result.answer == Answer::done) result = act();
         if (result.answer == Answer::away && is_of_connection(result.why)) redis_.drop(result.why);
         return result;
+    } catch (const RedisTermsError& error) {
+        return {Answer::away, error.what()};
     } catch (const RedisError& error) {
         redis_.drop(error.what());
         return {Answer::away, error.what()};
@@ -178,7 +180,7 @@ Membership::Result Membership::Impl::use(Deadline deadline) {
     is_usable_ = false;
     try {
         redis_.connect(deadline, node_.birth());
-    } catch (const std::runtime_error& error) {  // also if it promises less than before
+    } catch (const std::runtime_error& error) {
         redis_.drop(error.what());
         return {Answer::away, error.what()};
     }
@@ -268,6 +270,7 @@ Membership::Result Membership::Impl::adopt(Deadline deadline) {
 }
 
 Membership::Result Membership::Impl::claim(Deadline deadline) {
+    redis_.require_terms_now(deadline);  // else it could store nothing
     std::vector<std::uint64_t> epochs;
     for (const std::uint64_t seen : seen_epochs_) epochs.push_back(seen + 1);
     ClusterCalls calls(redis_.connection(), deadline);
@@ -332,6 +335,7 @@ Membership::Result Membership::Impl::write(const std::vector<RowChange>& changes
     return settled(attempt(deadline, [&] {
         Result result = beat_if_due(deadline);
         if (result.answer != Answer::done) return result;
+        redis_.require_terms(deadline);
         return holdings_.write(redis_.connection(), deadline, changes, may_overfill);
     }));
 }
@@ -382,6 +386,7 @@ Membership::Result Membership::Impl::rewrite(const std::vector<RowChange>& rows)
     Result result;
     try {
         redis_.connect(deadline, node_.birth());
+        redis_.require_terms(deadline);
         if (!is_rewriting_) result = begin_rewrite(deadline);
         if (result.answer == Answer::done) result = beat_if_due(deadline);
         if (result.answer == Answer::done && !rows.empty())

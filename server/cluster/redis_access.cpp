@@ -28,7 +28,10 @@ std::uint64_t count_in(std::string_view info, std::string_view name) {
 void RedisAccess::connect(Deadline deadline, const std::string& birth) {
     if (connection_) return;
     auto connection = choose(deadline, birth);
-    check_terms(*connection, terms_, deadline);
+    // On a later connection, only the writes wait for the terms: without its heartbeats, an owner
+    // would lose the data because a replica is restarted.
+    has_terms_ = connects_ == 0;
+    if (has_terms_) check_terms(*connection, terms_, deadline);
     load_functions(*connection, deadline);
     connection_ = std::move(connection);
     ++connects_;
@@ -38,6 +41,11 @@ void RedisAccess::connect(Deadline deadline, const std::string& birth) {
     known_.address = connection_->address();
     known_.run_id = connection_->run_id();
     run_ = connection_->run();
+}
+
+void RedisAccess::require_terms(Deadline deadline) {
+    if (!has_terms_) check_terms(*connection_, terms_, deadline);
+    has_terms_ = true;
 }
 
 /// A primary that was replaced in a failover may be back with older data, or with none.

@@ -19,10 +19,19 @@ public:
 
     RedisAccess(RedisTarget target, RedisTerms terms) : target_(std::move(target)), terms_(terms) {}
 
-    /// Connects to a Redis with enough durability, and loads the functions. If several servers say
-    /// that they are the primary, as after a failover, it chooses the one of the last connection,
-    /// or else the first one with the data set `birth`. Throws std::runtime_error.
+    /// Connects, the first time only to a Redis that meets the terms, and loads the functions. If
+    /// several servers say that they are the primary, as after a failover, it chooses the one of
+    /// the last connection, or else the first one with the data set `birth`. Throws
+    /// std::runtime_error.
     void connect(Deadline deadline, const std::string& birth);
+    /// Throws RedisTermsError if this Redis does not meet the terms, and RedisError if it does not
+    /// answer. Once they are met, it is not asked again on this connection.
+    void require_terms(Deadline deadline);
+    /// The same, but asks in any case.
+    void require_terms_now(Deadline deadline) {
+        has_terms_ = false;
+        require_terms(deadline);
+    }
     void drop(const std::string& why);
     /// The connection works, but Redis does not behave as required.
     void note_trouble(const std::string& why);
@@ -44,6 +53,7 @@ private:
     const RedisTarget target_;
     const RedisTerms terms_;
     std::unique_ptr<RedisConnection> connection_;
+    bool has_terms_ = false;  ///< the connection's Redis met them
     ClusterView::Redis known_;
     std::string run_;  ///< of the last connection
     Deadline answered_{};

@@ -15,7 +15,7 @@ namespace {
 constexpr int oldest_version = 7;  // functions
 
 [[noreturn]] void refuse(const RedisConnection& redis, const std::string& why) {
-    throw RedisError(fmt::format("Redis at {}: {}", redis.address(), why));
+    throw RedisTermsError(fmt::format("Redis at {}: {}", redis.address(), why));
 }
 
 int major_version(std::string_view text) {

@@ -14,8 +14,14 @@ struct RedisTerms {
     unsigned replicas = 0;  ///< the least number of connected replicas
 };
 
-/// Checks that this Redis guarantees what the terms require. Throws RedisError with the command
-/// that corrects it.
+/// Redis guarantees less than the terms require. The message has the command that corrects it, and
+/// the connection still works.
+class RedisTermsError : public RedisError {
+public:
+    using RedisError::RedisError;
+};
+
+/// Checks that this Redis guarantees what the terms require. Throws RedisError.
 void check_terms(RedisConnection& redis, const RedisTerms& terms,
                  RedisConnection::Clock::time_point deadline);
 
