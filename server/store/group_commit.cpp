@@ -21,10 +21,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_bytes_a_group = 4 * 1024 * 1024;
-/// Deletions of one transaction: these, and a quarter of the others, so that they never pile up.
+/// A transaction deletes up to this many messages and a quarter of the rest, so that dead messages
+/// never pile up.
 constexpr std::size_t deletions = 1000;
 
-/// True if the same request would fail on any disk.
+/// Would the same request fail on any disk?
 bool is_mistake(int error) {
     switch (error & 0xff) {
         case SQLITE_CONSTRAINT:
@@ -108,7 +109,8 @@ std::size_t GroupCommit::commit(std::deque<Request>& requests, std::optional<std
     }
 }
 
-/// It would fail for ever, and the shard that has submitted it would wait for ever.
+/// Leaves out the operation, or refuses the request, that the database rejects. Another attempt
+/// would fail, too, and block all later requests.
 void GroupCommit::exclude_mistake() {
     const auto* unit = std::get_if<Unit>(&mistaken_->what);
     left_out_.fetch_add(1, std::memory_order_relaxed);
@@ -150,7 +152,8 @@ std::size_t GroupCommit::attempt(std::deque<Request>& requests, std::optional<st
     return done;
 }
 
-/// Before all else: a message that gets receivers again is written anew then.
+/// Deletes first, because a deleted message may get receivers again: then this transaction writes
+/// it anew.
 void GroupCommit::remove_dead() {
     const auto& dead = index_.dead();
     removed_ = std::min(dead.size(), deletions + dead.size() / 4);

@@ -30,7 +30,7 @@ void RequestQueue::add_lazily(Request request) {
         first = !lazy_due_;
         if (first) lazy_due_ = Clock::now() + lazy_wait;
     }
-    if (first) wake_.notify_one();  // to wait until then
+    if (first) wake_.notify_one();  // to wait until `lazy_due_`
 }
 
 void RequestQueue::stop() {

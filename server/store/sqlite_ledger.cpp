@@ -19,14 +19,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::steady_clock::duration longest_pause = 5s;
-/// So often it looks whether all is well with the mirror, also while nothing is written.
+/// How often the mirror is checked, also while nothing is written.
 constexpr std::chrono::steady_clock::duration look_again = 1s;
-/// So often it looks whether its patience has ended, and refuses what has arrived since.
+/// How often a waiting ledger checks whether its patience has ended, and refuses new requests.
 constexpr std::chrono::steady_clock::duration look_around = 100ms;
 constexpr std::size_t page_size = 4096;
-/// After so many failures to sync no page of the WAL is trusted that was written before.
+/// After this many failed syncs, pages that were written to the WAL before are no longer trusted.
 constexpr unsigned suspect_after = 3;
-/// A backup that is ahead of the disk goes on after it.
+/// The pause of a backup that is too far ahead of the disk.
 constexpr std::chrono::steady_clock::duration backup_pause = 5ms;
 
 std::optional<FolderLock> lock_folder(const std::string& folder, UniqueFd shared) {
@@ -35,13 +35,14 @@ std::optional<FolderLock> lock_folder(const std::string& folder, UniqueFd shared
     return FolderLock(folder);
 }
 
-/// The unit is stored, although it must be refused. Most of its operations may be submitted again;
-/// these would then be stored twice.
+/// The unit is stored, although it must be refused. Most of its promised operations would be
+/// submitted again, and so be stored twice.
 void take_back_promises(Unit& unit) {
     for (Operation& operation : unit.operations) {
         if (auto* const event = std::get_if<PutEvent>(&operation)) event->is_promised = false;
         if (auto* const put = std::get_if<PutDelayed>(&operation)) put->is_promised = false;
-        // Or one of these takes back what the unit itself has stored.
+        // If it is submitted again, this cancellation may delete a message that the unit has
+        // stored.
         if (auto* const cancel = std::get_if<CancelDelayed>(&operation))
             cancel->is_promised = false;
     }
@@ -98,7 +99,7 @@ std::string SqliteLedger::trouble() const {
 }
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
-    // A node that loads for longer than its lease must go on beating.
+    // A node that loads for longer than its lease must send heartbeats meanwhile.
     const OwnerId next_owner = load_all(database_, index_, visitor, [this] {
         if (mirror_) mirror_->look();
     });
@@ -156,7 +157,7 @@ void SqliteLedger::back_up(BackupOrder order, BackupAnswer answer) {
     backup_.start(std::move(order), std::move(answer));
 }
 
-// All below runs on the ledger's thread.
+// The following functions run on the ledger's thread.
 
 void SqliteLedger::run() {
     for (bool stopping = false; !stopping || !taken_.empty();) {
@@ -188,7 +189,7 @@ void SqliteLedger::take() {
     }
 }
 
-/// True if its source does not know yet that an earlier request was refused.
+/// True if the unit's source does not know yet that an earlier unit of it was refused.
 bool SqliteLedger::comes_late(const Unit& unit) const {
     const auto found = refused_.find(unit.source);
     return found != refused_.end() && unit.generation <= found->second;
@@ -209,15 +210,15 @@ SqliteLedger::Clock::duration SqliteLedger::idle_time() const {
     return commits_.is_behind() ? 0s : 1s;
 }
 
-/// Each second, and before each commit. A folder that is not where it was may come back.
+/// Runs each second and before each commit. A folder that was moved may come back.
 void SqliteLedger::look_after_files() {
     if (has_failed_) return;
     const auto& [cut, moved] = files_.look();
     if (!cut.empty()) return give_up(cut);
-    if (!moved.empty() && taken_.empty()) commit_some();  // which waits for it
+    if (!moved.empty() && taken_.empty()) commit_some();  // this waits for the folder
 }
 
-/// A full store shrinks by what is deleted, and is asked again and again whether it has room.
+/// Once a second: asks a full or failing store again, and deletes events to make room.
 void SqliteLedger::look_after_mirror() {
     if (!mirror_ || has_failed_ || Clock::now() < next_look_) return;
     next_look_ = Clock::now() + look_again;
@@ -226,7 +227,7 @@ void SqliteLedger::look_after_mirror() {
     if (taken_.empty() && (!is_well || mirror_->is_full())) commit_some();
 }
 
-/// True if nothing will ever be stored here any more.
+/// True if nothing can be stored here any more.
 bool SqliteLedger::is_lost() const {
     return database_.damaged() || (mirror_ && mirror_->is_fenced());
 }
@@ -239,7 +240,7 @@ void SqliteLedger::commit_some() {
     if (!count) return refuse_all();
     committed_ = *count;
     if (sync_failures_ >= suspect_after && !renew_wal(patience_ends)) return refuse_all();
-    // The files were looked at just before the first attempt, and it wrote to the WAL only.
+    // All files were checked just before the first attempt, and this attempt wrote only to the WAL.
     if (!await_files(was_easy ? files_.look_at_wal() : files_.look())) return refuse_all();
     sync_failures_ = 0;
     has_refused_ = false;
@@ -249,7 +250,7 @@ void SqliteLedger::commit_some() {
     answer(std::exchange(committed_, 0));
 }
 
-/// The files were looked at just before.
+/// Expects that the files were checked just before.
 std::size_t SqliteLedger::commit(std::optional<std::size_t> count) {
     if (const std::string& moved = files_.trouble().moved; !moved.empty()) {
         database_.fail(SQLITE_READONLY_DBMOVED, moved);
@@ -259,12 +260,12 @@ std::size_t SqliteLedger::commit(std::optional<std::size_t> count) {
 }
 
 /// The last commit has failed and is rolled back. The same requests are tried again on the same
-/// connection: it writes the same pages of the WAL once more, so that a sync that succeeds means
-/// them. A new connection would take pages that only the page cache holds for committed. Nothing:
-/// the ledger ends before, or nothing will ever be stored.
+/// connection, which writes the same pages of the WAL again. So a successful sync covers these
+/// pages. A new connection would treat pages that are only in the page cache as committed. Returns
+/// nothing if the ledger ends first, or can never store again.
 std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count,
                                                       Clock::time_point patience_ends) {
-    // There is nothing to be said for a folder that is not where it was.
+    // Do not wait for a folder that was moved: refuse at once, and try again.
     if (database_.error() == SQLITE_READONLY_DBMOVED) patience_ends = Clock::now();
     if (!is_lost()) spdlog::error("{} fails: {}; trying again", place(), database_.error_text());
     for (Clock::duration time = options_.first_pause; !database_.ok();
@@ -287,8 +288,8 @@ std::optional<std::size_t> SqliteLedger::commit_again(std::size_t count,
     return count;
 }
 
-/// What was committed just now may have gone to a file that was moved meanwhile. Nobody is told
-/// before it is back; false if the ledger ends or gives up first.
+/// The latest commit may have gone to a file that was moved meanwhile. So nobody is told of it
+/// before the file is back. Returns false if the ledger ends or gives up first.
 bool SqliteLedger::await_files(const StoreFiles::Trouble& found) {
     if (!found.cut.empty()) {
         give_up(found.cut);
@@ -310,7 +311,8 @@ bool SqliteLedger::await_files(const StoreFiles::Trouble& found) {
     return true;
 }
 
-/// The log of events makes room for the messages, step by step: each needs room in the WAL itself.
+/// Deletes events in steps to make room for messages, because each step itself needs room in the
+/// WAL.
 void SqliteLedger::make_room() {
     while (database_.ok() && events_.halve()) {
         const EventNumber first = events_.state().first;
@@ -329,7 +331,7 @@ void SqliteLedger::note_failure() {
     database_.clear_error();
 }
 
-/// Returns false if the ledger ends, and has no more time for another attempt.
+/// Returns false if the ledger ends and has no time for another attempt.
 bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) {
     const auto end = Clock::now() + time;
     do {
@@ -342,7 +344,8 @@ bool SqliteLedger::pause(Clock::duration time, Clock::time_point patience_ends) 
     return true;
 }
 
-/// Redis may need a moment, and what is refused now can't be submitted again.
+/// A stop still tries for a while: Redis may need a moment, and requests that are refused now can't
+/// be submitted again.
 bool SqliteLedger::pause_at_stop() {
     if (!stop_patience_ends_) stop_patience_ends_ = Clock::now() + options_.stop_patience;
     if (refusing_ || Clock::now() >= *stop_patience_ends_) return false;
@@ -363,8 +366,8 @@ void SqliteLedger::note_trouble(const std::string& why) {
     trouble_ = fmt::format("{} fails: {}", place(), why);
 }
 
-/// For good: another attempt would meet the same damage, and a stop must not call it sound. The
-/// next start looks at everything.
+/// Gives up permanently: another attempt would meet the same damage, and a stop must not mark the
+/// store as clean. The next start checks all data.
 void SqliteLedger::give_up(const std::string& why) {
     if (std::exchange(has_failed_, true)) return;
     spdlog::error("the store has failed: {}; nothing more is stored, and the gateway {}", why,
@@ -384,8 +387,8 @@ void SqliteLedger::refuse_all() {
     if (!taken_.empty()) has_refused_ = true;
     for (std::size_t i = 0; i < taken_.size(); ++i) {
         auto* const unit = std::get_if<Unit>(&taken_[i].what);
-        // A read that was carried out is answered: nobody else would get the delayed messages that
-        // it has taken.
+        // Reads that were executed are answered, because nobody else would get the delayed messages
+        // that they have taken.
         if (!unit && i < committed_) continue;
         taken_[i].outcome = Outcome::refused;
         if (unit && i < committed_) take_back_promises(*unit);
@@ -427,10 +430,10 @@ void SqliteLedger::keep_wal_synced() {
     if (renew_wal(Clock::now() + options_.patience)) end_refusing();
 }
 
-/// Copies all of the WAL into the database and begins it anew, so that nothing depends on pages
-/// that a failed sync may have lost. When the patience ends, everybody is refused, even units that
-/// are committed: a power cut could still lose them. False if the ledger ends before the WAL is
-/// copied.
+/// Copies all of the WAL into the database and begins a new WAL, so that nothing depends on pages
+/// that a failed sync may have lost. When the patience ends, all requests are refused, even units
+/// that are committed, because a power cut could still lose them. Returns false if the ledger ends
+/// before the WAL is copied.
 bool SqliteLedger::renew_wal(Clock::time_point patience_ends) {
     for (Clock::duration time = options_.first_pause;;
          time = std::min<Clock::duration>(2 * time, longest_pause)) {
@@ -447,7 +450,7 @@ bool SqliteLedger::renew_wal(Clock::time_point patience_ends) {
     return true;
 }
 
-/// This may make files shorter.
+/// Measures the files afterwards, because a checkpoint may shorten them.
 void SqliteLedger::checkpoint(int mode) {
     if (mode == SQLITE_CHECKPOINT_TRUNCATE) store_.mark.expect_nothing();
     database_.checkpoint(mode);
@@ -461,7 +464,8 @@ void SqliteLedger::checkpoint(int mode) {
 bool SqliteLedger::close_in_order() {
     std::string why = has_failed_ ? trouble() : files_.look().moved;
     if (why.empty()) {
-        // If others were told what is not stored, the next start must know it.
+        // After a refusal, others may have been told of data that is not stored. Then the store is
+        // not marked as clean.
         if (!has_refused_) database_.run("INSERT OR REPLACE INTO meta VALUES('clean', 1)");
         checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
         if (mirror_) mirror_->write();

@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The copy is synced in pieces: what waits to be written would hold up the ledger's own syncs.
+/// The copy is synced in pieces of this size. A larger piece would delay the ledger's own syncs.
 constexpr std::uint64_t sync_bytes = 1024 * 1024;
-/// So far the copy may be ahead of the disk.
+/// The copy may be at most this far ahead of the disk.
 constexpr std::uint64_t most_unsynced = 8 * 1024 * 1024;
-/// To check a copy takes a core for some time, which the event loops need more.
+/// The check of a copy keeps a core busy for some time. The event loops have priority.
 constexpr int lower_priority = 10;
 
 constexpr const char* stops = "the gateway stops";
@@ -199,8 +199,9 @@ std::string Backup::copy(BackupFile& file) {
     return fmt::format("can't copy to {}: {}", part_, error_);
 }
 
-/// Makes the copy a database without a WAL, and reads all of it. Its log of events is another one
-/// from now on: the numbers that follow here will be other events' there.
+/// Makes the copy a database without a WAL, and reads all of it. The copy's log of events gets
+/// another identity: from now on, the same numbers mean different events in the original and in the
+/// copy.
 std::string Backup::check(const std::string& path) {
     Database database(path);
     database.run("PRAGMA locking_mode = EXCLUSIVE");
@@ -214,7 +215,8 @@ std::string Backup::check(const std::string& path) {
     return found == "ok" ? "" : fmt::format("the copy is damaged: {}", found);
 }
 
-/// False if the backup is given up. From now on `stop` interrupts what the database does.
+/// Returns false if the backup is given up. Otherwise `stop` can interrupt the database from now
+/// on.
 bool Backup::begin_check(Database& database) {
     const std::lock_guard lock(mutex_);
     if (!stopping_) checked_ = &database;

@@ -17,7 +17,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Of a database file (sqlite.org/fileformat.html, 1.3).
+/// Places in the header of a database file (sqlite.org/fileformat.html, 1.3).
 constexpr std::size_t header_size = 100;
 constexpr std::size_t id_place = 68;
 
@@ -40,7 +40,7 @@ BackupFile::~BackupFile() {
     if (fd_) remove();
 }
 
-/// With what SQLite may have put beside it.
+/// Deletes the incomplete file, and the files that SQLite may have created beside it.
 void BackupFile::remove() {
     for (const char* suffix : {"", "-wal", "-journal"}) ::unlink((part_ + suffix).c_str());
 }

@@ -11,10 +11,10 @@ namespace pulsegate {
 
 namespace {
 
-// Of a database's first page.
+// A place in the first page of a database.
 constexpr std::size_t reserved_place = 20;
 
-// Of a WAL: https://sqlite.org/walformat.html
+// Sizes and places in a WAL: https://sqlite.org/walformat.html
 constexpr sqlite3_int64 wal_header_size = 32;
 constexpr sqlite3_int64 frame_header_size = 24;
 constexpr sqlite3_int64 frame_size = frame_header_size + checked_page_size;
@@ -33,7 +33,7 @@ std::uint32_t big_endian(const unsigned char* bytes) {
     return number;
 }
 
-/// SQLite's own, which goes on from frame to frame.
+/// The checksum that SQLite stores in each frame. It continues from frame to frame.
 struct WalChecksum {
     std::uint32_t first;
     std::uint32_t second;
@@ -133,13 +133,14 @@ int CheckedFiles::read(sqlite3_file* from, void* out, int size, sqlite3_int64 of
     return SQLITE_OK;
 }
 
-/// It says whether there are checksums, also when only its beginning is read: that is believed
-/// though a power cut may have torn the page, for then the WAL has another one.
+/// Reads all of the first page even if SQLite asks only for its beginning, because the page says
+/// whether there are checksums. This is believed even if a power cut may have torn the page: then
+/// the WAL has another version of the page.
 int CheckedFiles::read_first_page(File& file, unsigned char* out, int size) {
     std::array<unsigned char, checked_page_size> page{};
     const int whole = static_cast<int>(page.size());
     int result = file.base()->pMethods->xRead(file.base(), page.data(), whole, 0);
-    if (result != SQLITE_OK || size > whole)  // it is shorter, or no page of ours
+    if (result != SQLITE_OK || size > whole)  // a short file, or a longer read
         return file.base()->pMethods->xRead(file.base(), out, size, 0);
     const bool is_mended = check_page(page, 1) == PageState::mended;
     note_first_page(file, page.data());
@@ -155,7 +156,8 @@ void CheckedFiles::note_first_page(File& file, const unsigned char* page) {
 
 int CheckedFiles::check_database_page(File& file, unsigned char* bytes, sqlite3_int64 offset) {
     const PageBytes page(bytes, checked_page_size);
-    // A page that was given back before it was ever written; in use, SQLite does not take it.
+    // A page that was freed before it was ever written has only zeros. It needs no checksum,
+    // because SQLite rejects it if it is in use.
     const auto is_zero = [](unsigned char byte) { return byte == 0; };
     switch (check_page(page, page_number(offset))) {
         case PageState::sound: return SQLITE_OK;
@@ -171,7 +173,7 @@ void CheckedFiles::note_mended(File& file, const unsigned char* page, sqlite3_in
     damaged_.fetch_add(1, std::memory_order_relaxed);
     log_limited(spdlog::level::err, "a bit of page {} of {} was wrong, and was corrected",
                 page_number(offset), file.name);
-    // If that fails, it is put right again when it is read again.
+    // If this write fails, the bit is corrected again when the page is read again.
     file.base()->pMethods->xWrite(file.base(), page, checked_page_size, offset);
 }
 
@@ -196,15 +198,14 @@ int CheckedFiles::read_wal_page(File& file, unsigned char* out, sqlite3_int64 of
                                                                      : damaged_page(file, offset);
 }
 
-/// Checksums are of little-endian words; those of another machine's log are not compared.
+/// Only checksums of little-endian words are compared. A log of a big-endian machine has others.
 void CheckedFiles::note_wal_header(File& file, const void* header, int size) {
     if (size == wal_header_size)
         file.has_checksums =
             big_endian(static_cast<const unsigned char*>(header)) == little_endian_wal;
 }
 
-/// A frame of the WAL begins with the number of its page. Whatever else is written may be the first
-/// page.
+/// A frame of the WAL begins with the number of its page. Any other write may be the first page.
 void CheckedFiles::note_wal_write(File& file, const void* data, int size, sqlite3_int64 offset) {
     if (offset == 0) note_wal_header(file, data, size);
     const bool is_other_page =

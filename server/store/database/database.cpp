@@ -11,10 +11,10 @@ Database::Database(const std::string& path, const char* vfs) : files_(vfs) {
     note(sqlite3_open_v2(path.c_str(), &handle_, flags, files_.vfs()));
     if (!ok()) return;
     sqlite3_extended_result_codes(handle_, 1);
-    // Else closing a damaged database would write to it, before anybody could make a copy.
+    // Without this, closing a damaged database would write to it before anybody could copy it.
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     reserve_checksums();
-    sqlite3_wal_hook(handle_, &Database::committed, this);  // no automatic checkpoints any more
+    sqlite3_wal_hook(handle_, &Database::committed, this);  // it replaces automatic checkpoints
 }
 
 Database::~Database() { sqlite3_close_v2(handle_); }
@@ -34,7 +34,7 @@ bool Database::damaged() const {
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB: return true;
         default:
-            // A short read: a file was cut under us, the WAL for instance.
+            // A short read means that another program has truncated a file, for example the WAL.
             return error_ == SQLITE_IOERR_DATA || error_ == SQLITE_IOERR_CORRUPTFS ||
                    error_ == SQLITE_IOERR_SHORT_READ;
     }

@@ -9,7 +9,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds step_time{1};
-/// Between two looks at the clock.
+/// The number of pages that are copied before the clock is read again.
 constexpr int pages_at_once = 20;
 constexpr std::uint64_t copied_page_size = 4096;
 

@@ -14,8 +14,7 @@ std::size_t number(Statement& statement) {
 
 }  // namespace
 
-// A commit cuts off 64 pages, a quarter of a megabyte that is to be written: hardly more than it
-// writes anyway.
+// A commit cuts off 64 pages, a quarter of a megabyte. It hardly writes more than this anyway.
 FileSize::FileSize(Database& database)
     : database_(database),
       page_count_(database, "PRAGMA page_count"),
@@ -30,8 +29,8 @@ void FileSize::shrink() {
     is_cut_ = true;
 }
 
-/// Both numbers are in the first page, which most commits don't write. SQLite prepares a statement
-/// anew to count the pages, which took a third of a small commit.
+/// Both numbers are in the first page, and most commits don't write this page. SQLite prepares a
+/// statement anew to count pages, which would take a third of the time of a small commit.
 void FileSize::measure() {
     if (database_.take_first_page_written()) count_pages();
 }

@@ -8,8 +8,8 @@ namespace pulsegate {
 
 namespace {
 
-// Never change a step that was released; append another one. The large columns come last: SQLite
-// reads a row's overflow pages from the first column that is asked for.
+// Never change a step that was released; append another one. The large columns are last in a table,
+// because SQLite reads a row's overflow pages up to the last column that a query needs.
 constexpr const char* steps[] = {
     R"(CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID;
        CREATE TABLE message(stamp INTEGER PRIMARY KEY, expires INTEGER, flags INTEGER,
@@ -34,7 +34,7 @@ constexpr const char* steps[] = {
        CREATE UNIQUE INDEX delayed_name ON delayed(user, name) WHERE name IS NOT NULL;
        CREATE TABLE user(name TEXT PRIMARY KEY, version INTEGER, since INTEGER,
            last_seen INTEGER, cause INTEGER) WITHOUT ROWID;)",
-    // Nobody wrote to the first table of delayed messages.
+    // No version wrote to the first table of delayed messages.
     R"(DROP TABLE delayed;
        CREATE TABLE delayed(id INTEGER PRIMARY KEY, flags INTEGER, message_expiry INTEGER,
            user TEXT, name TEXT, bytes INTEGER, checksum INTEGER, topic TEXT, properties BLOB,
@@ -60,7 +60,7 @@ constexpr const char* steps[] = {
        CREATE TABLE away(user TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID;)",
     // A receiver may have a shared subscription, which older versions can't read.
     "",
-    // Pages have checksums, which older versions would not renew.
+    // Pages have checksums, which older versions would not update.
     "",
     R"(ALTER TABLE user ADD COLUMN silence INTEGER NOT NULL DEFAULT 0;)",
 };

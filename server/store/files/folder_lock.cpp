@@ -42,8 +42,8 @@ bool is_file(const std::string& path, int file) {
            named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-/// The folder and the database may be older than the process, which makes nothing that others may
-/// read.
+/// Denies other users access to the folder's files. The process creates no file that others may
+/// read, but the folder and the database may be older than the process.
 void keep_from_others(const std::string& folder) {
     constexpr auto others = fs::perms::others_all;
     std::error_code error;

@@ -13,8 +13,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Does not ask for the file's times: a file whose times somebody has seen gets exact ones with its
-/// next write (Linux 6.13), so each commit would change the WAL's inode too.
+/// Does not ask for the file's times. After a process has seen them, Linux 6.13 gives the file
+/// exact times at its next write, so each commit would also change the WAL's inode.
 bool look_at_file(int at, const char* path, int flags, FileState& found) {
     struct statx about {};
     if (::statx(at, path, flags, STATX_INO | STATX_NLINK | STATX_SIZE, &about) != 0) return false;
@@ -58,7 +58,7 @@ const StoreFiles::Trouble& StoreFiles::look_at_wal() {
     return trouble_;
 }
 
-/// If the name leads to the file that is open, one look tells everything.
+/// One system call is enough if the file's name still leads to the open file.
 void StoreFiles::look_at(File& file) {
     FileState found;
     const bool has_name = look_at_file(file.path, found);

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A complete database of what could be read, before it replaces the damaged one. The time follows,
-/// and will be part of the damaged file's name.
+/// A complete database with all readable data, before it replaces the damaged one. The time follows
+/// in its name, and will be in the damaged file's name, too.
 constexpr std::string_view made_whole = ".salvaged-";
 constexpr std::string_view aside = ".bad-";
 
@@ -68,7 +68,7 @@ void StoreFolder::copy(const std::string& from, const std::string& to) const {
     sync(to);
 }
 
-/// pulsegate.db.`kind`TIME, which is not there yet.
+/// Returns a free name: pulsegate.db.`kind`TIME.
 std::string StoreFolder::new_name(std::string_view kind) const {
     std::string time = rfc3339(wall_now());
     std::erase(time, ':');
@@ -99,7 +99,7 @@ std::string StoreFolder::replace_database() const {
     return name;
 }
 
-/// From here on the new database is whole, and the old one only in its way.
+/// The new database is complete. Moves the old one aside and gives its name to the new one.
 void StoreFolder::finish_replacing(const std::string& made) const {
     const std::string time = made.substr(database().size() + made_whole.size());
     const std::string old = fmt::format("{}{}{}", database(), aside, time);

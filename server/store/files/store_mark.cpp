@@ -15,7 +15,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Ends at the end of `out`, with zeros in front.
+/// Writes the number's last digits to all of `out`, with leading zeros.
 void put_digits(std::span<char> out, std::uint64_t number, unsigned base) {
     for (auto digit = out.rbegin(); digit != out.rend(); ++digit) {
         *digit = "0123456789abcdef"[number % base];
@@ -51,8 +51,8 @@ void StoreMark::restarted() {
     expect_nothing();
 }
 
-/// In one piece, and in place: that needs no room on the disk. It belongs to each commit, and
-/// digits without a format string take a tenth of the time.
+/// Overwrites the mark with one write, which works on a full disk, too. It is written at each
+/// commit, so it does without format strings, which take ten times as long.
 void StoreMark::write() const {
     if (!file_) return;
     std::array<char, 16 + 1 + 20 + 1 + 20 + 1> line{};

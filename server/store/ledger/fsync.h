@@ -8,7 +8,7 @@ namespace pulsegate {
 enum class Fsync : std::uint8_t {
     always,       ///< all committed data
     each_second,  ///< all except the last second
-    never,        ///< the data that the system has written by then
+    never,        ///< the data that the operating system has written
 };
 
 }  // namespace pulsegate

@@ -235,7 +235,7 @@ constexpr std::int64_t due_seconds(std::uint64_t delayed_id) {
 
 /// A user's presence.
 struct PutUser {
-    /// As `limit`: a row that is there keeps its limit.
+    /// A value of `limit`: a row that exists keeps its limit.
     static constexpr std::uint32_t limit_as_stored = ~std::uint32_t{0};
 
     std::string name{};

@@ -20,7 +20,7 @@ namespace pulsegate {
 
 namespace {
 
-/// One pass over all rows.
+/// Adds all rows in one pass.
 class Filling {
 public:
     Filling(Database& database, OwnerPartitions& owners)
@@ -55,7 +55,8 @@ private:
                                              in_quotes(key.field), key.table, key.partition, why));
     }
 
-    /// Columns that the writer did not know have their usual values. False: the row is there.
+    /// Inserts a row. Columns that an older version did not write get their defaults. Returns false
+    /// if the row exists already.
     bool insert(const MirroredTable& table, const RowValues& row) {
         auto& statement = inserts_[{&table, row.size()}];
         if (!statement)
@@ -87,7 +88,7 @@ private:
         return fmt::format("INSERT OR IGNORE INTO {}({}) VALUES({})", table.name, names, places);
     }
 
-    /// Those who have ended since are known by nothing else.
+    /// Notes the partition of the receivers, because an owner that has ended has no row of its own.
     void note_receivers(const RowValues& row, std::size_t column, Partition partition) {
         const auto stamp = static_cast<Stamp>(row.front().integer);
         const auto receivers = decode_receivers(stamp, row[column].bytes);
@@ -95,7 +96,8 @@ private:
             owners_.add(receiver.owner, partition);
     }
 
-    /// Another partition has the message for receivers of its own.
+    /// The message is also in another partition, with receivers of that partition. Merges both
+    /// lists.
     void add_receivers(const RowValues& row, std::size_t column) {
         const auto stamp = static_cast<Stamp>(row.front().integer);
         std::string stored;

@@ -15,8 +15,8 @@ namespace pulsegate {
 
 namespace {
 
-/// What a full store takes beyond its limit: what was promised before anybody knew, and what
-/// clients need to empty their queues.
+/// A full store still takes this many bytes: data that was promised before the store was known to
+/// be full, and changes with which clients empty their queues.
 constexpr std::ptrdiff_t most_overfilled = 16 * 1024 * 1024;
 
 constexpr std::chrono::milliseconds pause_between_writes{100};
@@ -63,7 +63,7 @@ void Mirror::write_at_start(std::chrono::milliseconds patience) {
     committed();
 }
 
-/// What is unsure, and what this transaction has changed.
+/// The unsure rows, and the rows that this transaction has changed.
 std::vector<RowChange> Mirror::pending() const {
     std::vector<RowChange> changes;
     for (const auto& [key, change] : collector_->changes())
@@ -118,8 +118,9 @@ void Mirror::note(const RowStore::Result& result) {
     is_emptied_ = is_emptied_ || result.answer == RowStore::Answer::emptied;
 }
 
-/// The transaction will be rolled back: the tables have what was there before. Where it is not
-/// known what was there, nothing is put back, or a row that was not deleted would be.
+/// The transaction will be rolled back, so the tables have the earlier values again. The row store
+/// may have the new values, so the earlier ones are noted as unsure. A row with an unknown earlier
+/// value is not noted, because it may exist: it would be deleted.
 void Mirror::keep_unsure() {
     for (const auto& [key, change] : collector_->changes())
         if (!change.is_unknown) unsure_.try_emplace(key, change.before);

@@ -25,7 +25,8 @@ void RowPlaces::to_put(const MirroredTable& table, std::span<const ColumnValue> 
         visit(of(table, row), encode_row(row));
 }
 
-/// Of a receiver that ended long ago nobody knows where the message was put for it.
+/// If a receiver ended long ago, its partition is not known, so the row is deleted in all
+/// partitions.
 void RowPlaces::to_delete(const MirroredTable& table, std::span<const ColumnValue> row,
                           const Visit& visit) {
     if (table.place != Place::receivers) return visit(of(table, row), encode_row(row));
@@ -46,7 +47,7 @@ Partition RowPlaces::of(const MirroredTable& table, std::span<const ColumnValue>
         case Place::of_owner:
         case Place::receivers: break;
     }
-    // What is said of an owner that was never stored has no effect, wherever it lies.
+    // Rows of an owner that was never stored have no effect, so their partition does not matter.
     return owners_.find(owner_in(column)).value_or(0);
 }
 

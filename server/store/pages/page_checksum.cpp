@@ -11,9 +11,9 @@ namespace {
 constexpr std::size_t sealed_bytes = checked_page_size - page_checksum_size;
 constexpr std::size_t words = sealed_bytes / 4;
 
-/// The hash says whether the page is sound. The sums say which bit is wrong, if only one is: a bit
-/// of value v in the word at place i changes the first sum by v, and the second, in which each word
-/// counts as often as there are words from it on, by v times (words - i).
+/// The hash says whether the page is sound. The sums find a single wrong bit. The second sum counts
+/// each word once for each word from it to the end. So a bit of value v in the word at place i
+/// changes the first sum by v, and the second sum by v times (words - i).
 struct PageChecksum {
     std::uint64_t hash;
     std::uint64_t sum;
@@ -23,7 +23,7 @@ struct PageChecksum {
 };
 static_assert(sizeof(PageChecksum) == page_checksum_size);
 
-/// Four of them side by side: each step of one has to wait for the step before.
+/// Four hashes side by side, because each step of a hash must wait for its previous step.
 class Lanes {
 public:
     explicit Lanes(std::uint64_t seed)
@@ -38,7 +38,8 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // without a pattern: the golden ratio
+    // The golden ratio, as a number without a pattern.
+    static constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
 
     std::array<std::uint64_t, 4> lanes_;
 };
@@ -69,7 +70,7 @@ PageChecksum stored_checksum(PageBytes page) {
     return stored;
 }
 
-/// Flips the bit that explains the difference; false if none does.
+/// Flips the bit that explains the difference. Returns false if no single bit does.
 bool mend(PageBytes page, const PageChecksum& stored, const PageChecksum& found) {
     const auto more = static_cast<std::int64_t>(stored.sum - found.sum);
     const auto more_of_sums = static_cast<std::int64_t>(stored.sum_of_sums - found.sum_of_sums);
@@ -85,7 +86,7 @@ bool mend(PageBytes page, const PageChecksum& stored, const PageChecksum& found)
     return true;
 }
 
-/// A bit of the checksum itself is wrong: the other parts of it still know the page.
+/// A single bit of the checksum itself is wrong: all other bits match the page.
 bool is_only_checksum_wrong(const PageChecksum& stored, const PageChecksum& found) {
     const int wrong = std::popcount(stored.hash ^ found.hash) +
                       std::popcount(stored.sum ^ found.sum) +

@@ -35,7 +35,7 @@ PageImage::PageImage(const std::string& path, const WalFile* wal)
     }
 }
 
-/// The first pages say whether all have checksums: any of them, for the others may be damaged.
+/// One intact page among the first eight shows whether the file has checksums.
 std::size_t PageImage::find_usable() const {
     constexpr std::size_t with_checksum = database_page_size - page_checksum_size;
     DatabasePage page;

@@ -32,7 +32,8 @@ TreeReader::TreeReader(const PageImage& image, bool is_mixed)
     : image_(image), is_mixed_(is_mixed), usable_(image.usable()), visited_(image.pages() + 1) {
     DatabasePage page;
     has_map_ = image_.has(1, page) && number_at(view_of(page), largest_root_place, 4) != 0;
-    // A table's root follows: no page of a tree begins so.
+    // If there is a pointer map, page 2 has it, and it begins with the entry of page 3, the root of
+    // a table. No page of a tree begins with this byte.
     if (image_.has(2, page) && page[0] == map_root) has_map_ = true;
 }
 
@@ -63,7 +64,7 @@ void TreeReader::find_orphans() {
     std::ranges::stable_sort(orphans_, {}, &Link::from);
 }
 
-/// Up from the page, if what is lost lies on the way.
+/// Follows the pointer map upwards. Returns the root if there is a lost page on the way.
 std::optional<std::uint32_t> TreeReader::root_of(std::uint32_t orphan) const {
     bool is_lost = false;
     for (int depth = 0; depth < deepest_tree; ++depth) {
@@ -111,7 +112,7 @@ bool TreeReader::read_page(std::uint32_t number, std::uint32_t parent, bool has_
         const auto child = static_cast<std::uint32_t>(number_at(page, place, 4));
         if (is_sound || !has_map_ || is_child(child, number)) next.push_back({child, number});
     };
-    // What it does not lead to any more is found by the map.
+    // The pointer map finds the children that a damaged page no longer leads to.
     if (!is_sound) lost_.insert(number);
     for (std::size_t i = 0; i < cells; ++i) {
         const std::size_t cell = number_at(page, pointers + 2 * i, 2);

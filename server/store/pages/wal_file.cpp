@@ -24,7 +24,7 @@ constexpr std::size_t frame_header_bytes = 24;
 constexpr std::size_t frame_bytes = frame_header_bytes + database_page_size;
 constexpr std::size_t frame_salt_place = 8;
 constexpr std::size_t frame_sums_place = 16;
-/// The rest of a frame's header has no part in its checksum.
+/// Only this part of a frame's header is in its checksum.
 constexpr std::size_t summed_header = 8;
 
 constexpr std::size_t salt_size = 8;
@@ -138,8 +138,9 @@ WalFile::Sums WalFile::take_beginning(const char* bytes) {
     return begin_;
 }
 
-/// `before` is the checksum of the frame before, and then that of this one. An earlier log's frames
-/// follow each other too, but not one of this log; another salt alone may be a flipped bit.
+/// `before` is the checksum of the previous frame, and is set to the checksum of this frame. Frames
+/// of an earlier log continue each other's checksums too, but do not continue those of this log. A
+/// different salt alone may be caused by a flipped bit.
 WalFrame WalFile::judge(char* bytes, bool is_ours, Sums& before) const {
     const Sums stored = sums_at(bytes + frame_sums_place);
     const bool follows = is_ours || frames_.empty() || frames_.back().page != 0;
@@ -153,19 +154,20 @@ WalFrame WalFile::judge(char* bytes, bool is_ours, Sums& before) const {
                 static_cast<unsigned char>(bytes[frame.repair->place]) ^ frame.repair->mask);
     }
     before = frame.is_good ? sums_of_frame(before, bytes) : stored;
-    if (!frame.is_good && !is_ours) return frame;  // an earlier log's, or nothing at all
+    if (!frame.is_good && !is_ours)
+        return frame;  // it is left from an earlier log, or no frame at all
     frame.page = big_endian(bytes);
     frame.pages_after = big_endian(bytes + 4);
     return frame;
 }
 
-/// The checksum is linear: a flipped bit changes it by its weight, times what depends on its place
-/// alone. Is there just one bit that explains the difference?
+/// Finds the flipped bit, if exactly one explains the difference. The checksum is linear: a bit
+/// changes it by the bit's weight times a factor that depends only on its place.
 std::optional<WalFrame::Flip> WalFile::find_flip(const char* bytes, Sums before) const {
     const Sums stored = sums_at(bytes + frame_sums_place);
     const Sums computed = sums_of_frame(before, bytes);
     const Sums off{stored.first - computed.first, stored.second - computed.second};
-    Sums first{1, 1};  // what one more in the first word of a pair adds
+    Sums first{1, 1};  // change of the sums if the first word of a pair grows by one
     Sums second{0, 1};
     std::vector<WalFrame::Flip> found;
     if (differ_in_one_bit(stored, computed)) found.push_back({frame_sums_place, 0});

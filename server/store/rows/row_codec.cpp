@@ -19,7 +19,7 @@ constexpr unsigned retain_bit = 0x04;
 constexpr unsigned identifiers_bit = 0x08;
 constexpr unsigned share_bit = 0x10;
 
-/// Reads what `append_number` has written; zeros when there is nothing left.
+/// Reads numbers that `append_number` has written. Returns zeros at the end.
 class NumberReader {
 public:
     explicit NumberReader(std::string_view bytes) : left_(bytes) {}
@@ -98,7 +98,7 @@ std::uint32_t checksum(std::initializer_list<std::string_view> texts) {
     return sum.value();
 }
 
-/// A room has thousands of receivers: they are neither copied nor moved.
+/// Sorts pointers, because a room may have thousands of receivers.
 std::string encode_receivers(Stamp stamp, const std::vector<Receiver>& receivers) {
     std::vector<const Receiver*> ordered(receivers.size());
     std::ranges::transform(receivers, ordered.begin(), [](const Receiver& each) { return &each; });
@@ -136,7 +136,7 @@ std::vector<Receiver> merge_receivers(std::vector<Receiver> stored, std::vector<
         if (same != end && !each.share) each.share = same->share;
     }
     std::vector<Receiver> merged;
-    // Of two equal ones set_union takes that of the first range.
+    // If both lists have an owner, set_union takes the entry of the first range.
     std::set_union(std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()),
                    std::make_move_iterator(stored.begin()), std::make_move_iterator(stored.end()),
                    std::back_inserter(merged), by_owner);

@@ -37,8 +37,8 @@ std::vector<Stamp> decode_stamps(std::string_view bytes);
 inline constexpr Stamp early_bit = Stamp{1} << 63;
 /// Removes early stamps and returns them, without the bit.
 std::vector<Stamp> take_early(std::vector<Stamp>& stamps);
-/// `beyond` without early stamps, for when a program that does not know them has written since. The
-/// owner gets some messages again.
+/// Returns `beyond` without early stamps. Call it if a program that does not know them has changed
+/// the store. The owner then gets some messages again.
 std::string drop_early_stamps(std::string_view beyond);
 
 }  // namespace pulsegate

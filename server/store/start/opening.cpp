@@ -53,10 +53,10 @@ const char* synchronous(Fsync fsync) {
 }
 
 void configure(Database& database, bool in_memory) {
-    // Exclusive locking comes first: so there is no shared memory, and no second connection.
+    // Exclusive locking must come first. Then there is no shared memory and no second connection.
     database.run("PRAGMA locking_mode = EXCLUSIVE");
-    // What is in memory gives back at once what it does not need any more.
-    // Nothing is written to a file that is there before it was looked at.
+    // A database in memory frees unused pages at once. An existing file is not written to before it
+    // was checked.
     if (number(database, "PRAGMA page_count") == 0)
         database.run(in_memory ? "PRAGMA auto_vacuum = FULL"
                                : "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
@@ -107,8 +107,8 @@ void add_checksums(std::unique_ptr<Database>& database, const StoreFolder& folde
     configure(*database, false);
 }
 
-/// The database with its tables; its error may be that it is damaged. `folder` is null if it is in
-/// memory or on another VFS.
+/// Opens the database with its tables. If it is damaged, the returned database has an error.
+/// `folder` is null if the database is in memory or on another VFS.
 std::unique_ptr<Database> open_database(const std::string& path, const char* vfs,
                                         const StoreFolder* folder, bool was_closed = false) {
     auto database = std::make_unique<Database>(path, vfs);
@@ -126,7 +126,7 @@ std::unique_ptr<Database> open_database(const std::string& path, const char* vfs
     return database;
 }
 
-/// Whatever is wrong with its files is told, and mended as far as possible.
+/// Reports all faults of the files, and repairs them as far as possible.
 std::unique_ptr<Database> open_files(const StoreFolder& folder, bool was_closed) {
     Recovery recovery(folder);
     recovery.run();
@@ -140,7 +140,7 @@ std::unique_ptr<Database> open_files(const StoreFolder& folder, bool was_closed)
     return open_database(folder.database(), nullptr, &folder);
 }
 
-/// Draws it if there is none.
+/// Returns the store's key, and creates it if there is none.
 HashKey stored_key(Database& database) {
     const HashKey drawn = random_key();
     Statement(database, "INSERT OR IGNORE INTO meta VALUES('key_low', ?), ('key_high', ?)")
@@ -159,8 +159,9 @@ std::uint64_t stored_id(Database& database) {
         number(database, "SELECT value FROM meta WHERE key = 'store'"));
 }
 
-/// Rows of users are stored lazily: before a crash, others may have been told of later versions.
-/// They were not above the floor, or not above the clock if that was not kept, as in a copy.
+/// Rows of users are stored lazily, so others may have been told of later versions before a crash.
+/// These versions were not above the floor. A copy may lack the latest floor; then they were not
+/// above the clock.
 std::uint64_t version_floor(Database& database, Stamp floor) {
     const auto last = static_cast<std::uint64_t>(
         number(database, "SELECT value FROM meta WHERE key = 'version_floor'"));
@@ -179,8 +180,8 @@ void skip_event_numbers(Database& database) {
         " WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'event_log')");
 }
 
-/// May this process lose what it has committed, or could the last one? With `fsync = always`,
-/// numbers are consecutive.
+/// Can this process lose committed events, or could the last one? With `fsync = always`, events
+/// have consecutive numbers.
 bool may_lose_events(Database& database, Fsync fsync) {
     const bool may_lose = fsync != Fsync::always;
     const bool could_lose =
@@ -190,7 +191,7 @@ bool may_lose_events(Database& database, Fsync fsync) {
     return may_lose || could_lose;
 }
 
-/// The clock has been ahead, once: the floor does not go back.
+/// Warns if the clock was once far ahead, because the floor never goes back.
 void say_if_ahead(Stamp floor) {
     constexpr WallMillis a_day = 86'400'000;
     const auto highest = static_cast<WallMillis>(time_of(floor));
@@ -201,8 +202,9 @@ void say_if_ahead(Stamp floor) {
             rfc3339(highest));
 }
 
-/// A program that does not know early stamps of cursors raises the floor, and not the copy of it
-/// that is kept for this. What it has stored late counts as waiting, and not as done.
+/// A program that does not know early stamps of cursors raises the floor, but not its copy
+/// `cursor_floor`. If the two differ, early stamps are dropped. Then messages that this program has
+/// stored late count as waiting, not as done.
 void drop_early_stamps_of_cursors(Database& database) {
     std::vector<std::pair<std::int64_t, std::string>> changed;
     Statement(database, "SELECT owner, beyond FROM cursor").each([&](const Row& row) {
@@ -215,7 +217,8 @@ void drop_early_stamps_of_cursors(Database& database) {
     database.run("COMMIT");
 }
 
-/// Reads what the last process has left in `meta`, and says there that this one is running.
+/// Reads the values that the last process has left in `meta`, and notes there that this process
+/// runs.
 void begin_meta(OpenStore& store) {
     Database& database = *store.database;
     store.floor =
@@ -249,8 +252,8 @@ OpenStore open_store(const std::string& folder, Fsync fsync, const char* vfs, bo
     const auto wal = number(database, "SELECT value FROM meta WHERE key = 'wal'");
     throw_if_failed(database, path);
     store.mark = StoreMark(files ? files->mark() : "", id, static_cast<std::uint64_t>(wal));
-    // A process that was killed may have left frames of the WAL in the page cache only. Now they
-    // are in the file and synced, before anybody is told of what is in them.
+    // A process that was killed may have left frames of the WAL in the page cache only. This writes
+    // them to the database file and syncs it, before anybody is told of their data.
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
     database.run(synchronous(fsync));
     throw_if_failed(database, path);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t format_place = 18;  ///< in the first page
 constexpr char format_without_log = 1;
 
-/// Such as a backup.
+/// True if the database uses no WAL. A backup uses none.
 bool has_no_log(const StoreFolder& folder) {
     DatabasePage page;
     return PageImage(folder.database(), nullptr).has(1, page) &&
@@ -43,10 +43,10 @@ std::uintmax_t Recovery::database_size() const {
     return missing ? 0 : size;
 }
 
-/// A log of a database of no pages would be deleted by SQLite.
+/// Saves the data of the WAL first, because SQLite deletes the WAL of an empty database.
 void Recovery::begin_without_database() {
     const bool has_log = !wal_.frames().empty();
-    if (!has_log && !mark_) return;  // it begins
+    if (!has_log && !mark_) return;  // a new store
     folder_.note_damage(fmt::format(
         "{} is missing or empty: its data is lost{}", folder_.database(),
         has_log ? ", except the data in its write-ahead log" : ", unless there is a backup"));
@@ -86,8 +86,8 @@ void Recovery::check_wal() {
     if (wal_.is_damaged()) mend_wal(without.wal > 0 && without.wal == with.wal);
 }
 
-/// Each log says which one it is, and of which store: the database has had the one before, or has
-/// begun to get this one.
+/// A WAL fits if it belongs to the same store, and its number is the one in the database or the
+/// next.
 bool Recovery::belongs(const Identity& without, const Identity& with) const {
     const char* why = nullptr;
     if (has_no_log(folder_))
@@ -104,7 +104,7 @@ bool Recovery::belongs(const Identity& without, const Identity& with) const {
 }
 
 void Recovery::check_mark(const Identity& without, const Identity& with) {
-    if (!mark_ || !without.store) return;  // what is damaged is found anyway
+    if (!mark_ || !without.store) return;  // damage is found elsewhere
     if (mark_->store != *without.store)
         return folder_.note_damage(
             fmt::format("{} is the database of a different store than before", folder_.database()));
@@ -120,7 +120,7 @@ void Recovery::check_mark(const Identity& without, const Identity& with) {
                     folder_.wal(), found.frames, mark_->at.frames));
 }
 
-/// `was_copied`: the database has these pages, or some of them.
+/// `was_copied`: a checkpoint has copied all or some of these pages into the database.
 void Recovery::mend_wal(bool was_copied) {
     const bool is_marked = mark_ && wal_.found_by_sqlite() < mark_->at.frames;
     if (wal_.may_be_torn() && !is_marked)
@@ -143,7 +143,7 @@ void Recovery::mend_wal(bool was_copied) {
 
 void Recovery::salvage(std::string_view why) {
     folder_.note_damage(fmt::format("{} is damaged: {}", folder_.database(), why));
-    const WalFile wal(folder_.wal());  // it may be another by now
+    const WalFile wal(folder_.wal());  // a repair may have replaced it
     salvage(wal, false);
 }
 

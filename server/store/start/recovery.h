@@ -22,7 +22,7 @@ public:
     void salvage(std::string_view why);
 
 private:
-    /// The identity in the database.
+    /// The identity of the store, as the database's `meta` table has it.
     struct Identity {
         std::optional<std::uint64_t> store;
         std::uint64_t wal = 0;

@@ -26,7 +26,7 @@ constexpr std::size_t application_place = 68;
 struct Column {
     std::string name;
     std::string type;
-    bool is_rowid = false;  ///< another name of it: the record has none
+    bool is_rowid = false;  ///< an alias of the rowid: the record does not have its value
 };
 
 bool fits(const StoredValue& value, const Column& column) {
@@ -83,7 +83,8 @@ public:
     }
 
     std::size_t rows() const { return rows_; }
-    /// Rows that can't be of this table, or that nobody can tell from damaged ones.
+    /// The number of rows that don't fit this table, or that can't be distinguished from damaged
+    /// rows.
     std::size_t strange() const { return strange_; }
 
 private:
@@ -98,7 +99,8 @@ private:
         sqlite3_reset(statement);
     }
 
-    /// Rows that are older than a column don't have it.
+    /// Names only the first `count` columns, because a row that is older than a column does not
+    /// have it.
     sqlite3_stmt* prepare(std::size_t count) {
         std::string names;
         std::string places;
@@ -118,7 +120,7 @@ private:
     Database& database_;
     const Table& table_;
     std::vector<Column> columns_;
-    std::map<std::size_t, sqlite3_stmt*> insertions_;  ///< by how many columns they have
+    std::map<std::size_t, sqlite3_stmt*> insertions_;  ///< by the number of columns
     std::size_t rows_ = 0;
     std::size_t strange_ = 0;
 };
@@ -148,8 +150,8 @@ private:
         return is_ours && found > 0 && found <= newest_schema() ? found : newest_schema();
     }
 
-    /// Nothing of it is used if this is interrupted, so it needs no journal, and no sync before the
-    /// end; and without a journal pages leave the memory at once.
+    /// An interrupted salvage is started anew, so the new database needs no journal and no sync
+    /// before the end. Without a journal, pages leave the memory at once.
     void make() {
         made_.run("PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL");
         made_.run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF");
@@ -157,8 +159,8 @@ private:
         migrate(made_, 0, version());
     }
 
-    /// As the damaged database has them, or, where that can't be read, as the new one has them:
-    /// they were made in the same order.
+    /// Takes the roots from the damaged database. Roots that can't be read are taken from the new
+    /// database, which has created its tables in the same order.
     void find_roots() {
         roots_ = stored_table_roots(reader_);
         const bool knows_all = reader_.unreadable() == 0 && !roots_.empty();
@@ -178,7 +180,7 @@ private:
 
     void end_table(TableWriter& writer, const Table& table, std::size_t lost) {
         const auto root = roots_.find(table.name);
-        if (root == roots_.end()) return;  // an older version
+        if (root == roots_.end()) return;  // an older version without this table
         reader_.orphans(root->second, table.has_rowid,
                         [&](const StoredRow& row) { writer.put(row); });
         lost += reader_.unreadable() + writer.strange();
@@ -198,17 +200,17 @@ private:
             made_.run(
                 "INSERT INTO delayed_sum"
                 " SELECT user, count(*), sum(bytes) FROM delayed GROUP BY user");
-        // The last events may be lost and their numbers given again. So it becomes another log, and
-        // readers with a cursor of the old one are told.
+        // The last events may be lost, and their numbers may be used again. So the log gets a new
+        // identity, and readers with an old cursor are told.
         made_.run("DELETE FROM meta WHERE key IN ('event_log', 'clean')");
-        // If the floor is lost, no stamp comes twice all the same.
+        // No stamp may be used twice. If the floor is lost, the highest stored stamp replaces it.
         made_.run(
             "INSERT OR REPLACE INTO meta SELECT 'floor', highest FROM"
             " (SELECT max(value) AS highest FROM"
             " (SELECT value FROM meta WHERE key = 'floor'"
             " UNION SELECT max(stamp) FROM message UNION SELECT max(stamp) FROM retained))"
             " WHERE highest IS NOT NULL");
-        // Nor does the number of a delayed message.
+        // No number of a delayed message may be used twice either.
         if (roots_.contains("delayed"))
             made_.run(
                 "INSERT OR REPLACE INTO meta SELECT 'delayed', highest FROM"
@@ -216,7 +218,7 @@ private:
                 " (SELECT value FROM meta WHERE key = 'delayed'"
                 " UNION SELECT max(id & 2147483647) FROM delayed))"
                 " WHERE highest IS NOT NULL");
-        // No log of the damaged database belongs to this one.
+        // Skips numbers of WALs, so that no WAL of the damaged database fits this one.
         made_.run("UPDATE meta SET value = value + 1000 WHERE key = 'wal'");
     }
 

@@ -19,10 +19,10 @@ std::int64_t number_in(Database& database, const char* query) {
     return found;
 }
 
-/// Each start changes it.
+/// A number that each start changes.
 constexpr const char* last_start = "SELECT value FROM meta WHERE key = 'floor'";
 
-/// Has a migration that was interrupted made this copy?
+/// Did an interrupted migration of this database make this copy?
 bool is_copy_of(Database& database, const std::string& path) {
     if (!std::filesystem::exists(path)) return false;
     Database copy(path);
@@ -43,8 +43,8 @@ void require_room(Database& database, const std::string& path, const StoreFolder
                     needed / 1'000'000 + 1));
 }
 
-/// Into one file, in which the older program finds all: `VACUUM INTO` would leave room for
-/// checksums that it does not write.
+/// Copies the database to one file that the older program can open. `VACUUM INTO` would leave room
+/// for checksums, which that program does not write.
 std::string copy_whole(Database& database, const StoreFolder& folder) {
     database.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
     if (!database.ok()) return database.error_text();

@@ -16,13 +16,15 @@ namespace {
 
 constexpr std::int64_t never_due = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t never_expires = -1;
-/// Of bodies in one answer; one message alone may have more.
+/// The maximum bytes of bodies in one answer. A single message may have more.
 constexpr std::size_t bytes_in_an_answer = 4 * 1024 * 1024;
-/// Numbers that were given and not committed when the last process ended.
+/// A start skips this many numbers: the last process may have given numbers without committing
+/// them.
 constexpr std::uint32_t numbers_ahead = 1'000'000;
 constexpr std::uint32_t number_mask = 0x7fffffff;
 
-// The column of flags has the origin as well: a bit, 32 bits of seconds, and 23 of the client.
+// The column of flags also has the message's origin: a bit for the backend, 32 bits for the token's
+// time of issue, and 23 bits for the client.
 constexpr std::uint32_t flags_mask = 7;
 constexpr int backend_shift = 3;
 constexpr int token_shift = 8;
@@ -66,7 +68,7 @@ class DelayedTable::Page {
 public:
     Page(Database& database, std::size_t most) : database_(database), most_(most) {}
 
-    /// False if it is full.
+    /// Returns false if the page is full now.
     bool add(const Row& row) {
         PutDelayed put = read_delayed(row);
         if (!put.message) {
@@ -116,7 +118,8 @@ DelayedTable::DelayedTable(Database& database)
     next_ = first_due();
 }
 
-/// Jumps from user to user in their index, which has the numbers of each in their order.
+/// Finds each user's first message. The index has the users in order, and the numbers of each user
+/// in order.
 void DelayedTable::restore_turns() {
     Statement first(database_,
                     "SELECT user, id FROM delayed WHERE user >= ? ORDER BY user, id LIMIT 1");
@@ -152,7 +155,7 @@ void DelayedTable::put(const PutDelayed& put) {
     const int added =
         put_.run(put.id, flags_column(put), expiry, put.user, put.name, bytes, checksum_of(message),
                  message.topic, blob(message.properties), blob(message.payload));
-    if (added == 0 && database_.ok())  // there were 2^31 others meanwhile
+    if (added == 0 && database_.ok())  // 2^31 other messages had a number in between
         return spdlog::error("delayed message {} is lost: its number is in use", put.id);
     note_put(put, bytes);
 }
@@ -210,8 +213,9 @@ void DelayedTable::remove(const Found& found) {
     is_changed_ = true;
 }
 
-/// Each of the users whose turn it is gets an equal part, and what is left of the page goes round
-/// once more. A damaged row can't be published, and would be found again and again.
+/// Each user with due messages gets an equal part of the page. The users with more messages share
+/// the rest in further rounds. Damaged rows are deleted: they can't be published, and would be
+/// found again each time.
 std::vector<PutDelayed> DelayedTable::take(std::int64_t before, std::size_t most) {
     const std::uint64_t end = delayed_id(before, 0);
     turns_.advance(end);
@@ -232,7 +236,7 @@ std::vector<PutDelayed> DelayedTable::take(std::int64_t before, std::size_t most
     return std::move(page.rows);
 }
 
-/// False if the user has no more.
+/// Returns false if the user has no more due messages.
 bool DelayedTable::take_of(const std::string& user, std::uint64_t before, std::size_t most,
                            std::size_t most_bytes, Page& page) {
     const std::size_t rows = page.rows.size();

@@ -14,17 +14,18 @@ namespace pulsegate {
 
 namespace {
 
-/// What a row takes beside its text.
+/// The bytes of a row besides its text.
 constexpr std::size_t event_bookkeeping = 32;
-/// Of one answer; one event alone may have more.
+/// The maximum bytes of one answer. A single event may have more.
 constexpr std::size_t event_bytes_in_an_answer = 1024 * 1024;
-/// Rows that one answer is searched in: others are waiting.
+/// How many rows are searched for one answer, because other requests wait.
 constexpr std::size_t events_searched = 4096;
-/// Rows that one transaction deletes; it never adds more than a few times as many.
+/// How many rows one transaction deletes. A transaction never adds more than a few times as many.
 constexpr std::size_t events_trimmed = 20'000;
-/// The same while the disk is short: the log of the database needs room for it.
+/// How many bytes one transaction deletes while the disk is nearly full, because the deletion
+/// itself needs room in the WAL.
 constexpr std::size_t bytes_trimmed_when_short = 256 * 1024;
-/// Beyond it the oldest are deleted.
+/// If there are more dead letters, the oldest are deleted.
 constexpr std::size_t most_dead_letters = 10'000;
 
 std::size_t event_cost(std::string_view body) { return event_bookkeeping + body.size(); }
@@ -86,21 +87,22 @@ void EventTable::load() {
             next_.lost_upto = row.bits(0);
             next_.lost_after = row.bits(1);
         });
-    // A new webhook is told of what happens from now on.
+    // A new webhook gets only events from now on.
     if (webhook_kinds_ != 0)
         Statement(database_, "INSERT OR IGNORE INTO meta VALUES('webhook', ?)").run(next_.last);
     Statement(database_, "SELECT key, value FROM meta WHERE key IN ('event_log', 'webhook')")
         .each([&](const Row& row) {
             (row.view(0) == "webhook" ? next_.delivered : next_.log) = row.bits(1);
         });
-    next_.delivered = std::min(next_.delivered, next_.last);  // more, if the newest were damaged
+    // `delivered` is larger if the newest events were damaged.
+    next_.delivered = std::min(next_.delivered, next_.last);
     next_.bytes = next_.total - next_.total_before;
     next_.waiting = wanted(next_.delivered, next_.last);
     count_dead();
     committed();
 }
 
-/// How many events the webhook is told of, behind `after` and up to `upto`.
+/// How many events with numbers above `after` and up to `upto` the webhook wants.
 std::uint64_t EventTable::wanted(EventNumber after, EventNumber upto) {
     std::uint64_t found = 0;
     if (webhook_kinds_ != 0 && after < upto)
@@ -146,7 +148,7 @@ void EventTable::trim() {
     next_.bytes = next_.total - next_.total_before;
 }
 
-/// The number of the newest event that has to go; 0 if none has.
+/// The number of the newest event that must be deleted; 0 if none must.
 EventNumber EventTable::end_of_excess() {
     EventNumber end = 0;
     std::size_t rows = 0;

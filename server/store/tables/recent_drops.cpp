@@ -43,8 +43,8 @@ void RecentDrops::heard(std::uint32_t source, std::uint32_t generation) {
     from.was_heard |= is_next;
 }
 
-/// `older_` was stamped before the transaction that was the last one when the drops aged. A unit
-/// that was heard since then was submitted later. So everything older has come.
+/// `older_` was stamped before the last transaction of the previous ageing. Each source has
+/// submitted a unit since then, so all older operations have arrived.
 bool RecentDrops::caught_up() {
     if (sources_.empty() || !std::ranges::all_of(sources_, &Source::was_heard)) return false;
     for (Source& source : sources_) source.was_heard = false;

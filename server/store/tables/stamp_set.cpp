@@ -15,9 +15,9 @@ bool StampSet::insert(Stamp stamp) {
     return true;
 }
 
-/// Where it is, or belongs.
+/// The index of the stamp, or the index at which it belongs.
 std::size_t StampSet::place_of(Stamp stamp) const {
-    if (empty() || all().back() < stamp) return size_;  // that of a new message
+    if (empty() || all().back() < stamp) return size_;  // a new message has the highest stamp
     return static_cast<std::size_t>(std::ranges::lower_bound(all(), stamp) - all().begin());
 }
 
@@ -35,7 +35,8 @@ void StampSet::erase_first(std::size_t count) {
 void StampSet::erase(std::size_t first, std::size_t count) {
     std::move(begin() + first + count, begin() + size_, begin() + first);
     size_ -= static_cast<std::uint32_t>(count);
-    if (size_ == 0) *this = StampSet();  // most who have got all that waited are online for hours
+    if (size_ == 0)
+        *this = StampSet();  // most owners that have received everything stay online for hours
 }
 
 void StampSet::grow() {

@@ -21,7 +21,7 @@ PutOwner read_owner(const Row& row) {
             .protocol = row.as<std::uint8_t>(5)};
 }
 
-/// One pass over all tables.
+/// Loads all tables in one pass.
 class Loading {
 public:
     Loading(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
@@ -178,8 +178,8 @@ private:
                 values...);
     }
 
-    /// In the order of stamps. A clock before 1970, or after 2248, has made such that SQLite takes
-    /// for negative numbers.
+    /// Visits rows in order of stamp. Stamps from a clock before 1970 or after 2248 are negative in
+    /// SQLite, but they are the largest ones.
     template <class Visit>
     void each_stamp(const std::string& sql, Visit visit) {
         each((sql + " WHERE stamp >= 0 ORDER BY stamp").c_str(), visit);
@@ -192,7 +192,7 @@ private:
         return found;
     }
 
-    /// No number of an owner is given twice: rows may remain that mention one who has ended.
+    /// Owner numbers are never reused, because rows may still name an owner that has ended.
     void note(OwnerId owner) { next_owner_ = std::max(next_owner_, owner + 1); }
 
     void message(const Row& row) {
@@ -215,8 +215,8 @@ private:
         index_.add_message(message.stamp, waiting);
     }
 
-    /// Those that the message got later. What is left of messages before it, which are not stored
-    /// after all, is to be deleted.
+    /// Takes the receivers that were added to the message later. Entries of earlier messages that
+    /// are not stored are marked for deletion.
     std::vector<Receiver> take_added(Stamp stamp) {
         for (; next_added_ < added_.size() && added_[next_added_].first < stamp; ++next_added_)
             index_.add_message(added_[next_added_].first, {});

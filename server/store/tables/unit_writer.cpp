@@ -14,14 +14,15 @@ namespace pulsegate {
 
 namespace {
 
-/// Of one transaction, of messages that nobody waits for: those who have ended without them.
+/// How many rows of receivers one transaction deletes. They are left by owners that ended before
+/// they received their messages.
 constexpr int most_receivers_removed = 4000;
 
-/// Of rows that one transaction deletes because they only say that a retained message was dropped:
-/// 256 rows with short topics, 5 with the longest.
+/// How many bytes of rows without a message one transaction deletes. Such a row only says that a
+/// retained message was dropped. 256 rows with short topics fit, or 5 rows with the longest topics.
 constexpr std::size_t most_dropped_bytes = 256 * 1024;
 
-/// Of such a row. Even a short one may change several pages.
+/// The cost of deleting such a row. Even a short one may change several pages.
 std::size_t dropped_cost(std::string_view topic) { return 1024 + topic.size(); }
 
 }  // namespace
@@ -65,7 +66,8 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       drop_exchange_(database, "DELETE FROM exchange WHERE owner = ? AND packet_id = ?"),
       put_will_(database, "INSERT OR REPLACE INTO will VALUES(?,?,?,?,?,?,?,?)"),
       drop_will_(database, "DELETE FROM will WHERE owner = ?"),
-      // A row without payload: it was dropped, and no message with an older stamp replaces it.
+      // A row without payload says that the retained message was dropped. No message with an older
+      // stamp replaces it.
       put_retained_(
           database,
           "INSERT INTO retained VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(topic) DO UPDATE SET"
@@ -155,8 +157,8 @@ bool UnitWriter::remove_messages(const std::vector<Stamp>& stamps) {
     return room > 0;
 }
 
-/// A few in each transaction: everybody would wait while a crowd of rows is deleted at once.
-/// Returns false if some may be left.
+/// Deletes some of these rows. To delete many at once would delay all requests. Returns false if
+/// some may be left.
 bool UnitWriter::remove_dropped_rows() {
     std::size_t bytes = 0;
     std::vector<std::int64_t> rows;
@@ -174,7 +176,7 @@ bool UnitWriter::is_owner(OwnerId owner) {
     return found == cursors_.end() ? index_.is_owner(owner) : found->second.has_value();
 }
 
-/// To be changed; null if there is no such owner.
+/// The owner's cursor, to be changed; null if there is no such owner.
 Cursor* UnitWriter::cursor(OwnerId owner) {
     if (!is_owner(owner)) return nullptr;
     const auto found = cursors_.find(owner);
@@ -185,23 +187,24 @@ Cursor* UnitWriter::cursor(OwnerId owner) {
 // Messages
 
 void UnitWriter::apply(const PutMessage& put) {
-    // Asked once for all members of a room: hardly ever is anybody done with a new message.
+    // One comparison for all members of a room: an owner is hardly ever done with a new message.
     const bool is_new = put.stamp > index_.latest_done() && cursors_.empty();
     if (!is_new)
         for (const Receiver& receiver : put.receivers) await(receiver.owner, put.stamp);
     write_message(put, encode_receivers(put.stamp, put.receivers));
 }
 
-/// Stamps grow, so that hardly ever is anybody done with a new message. It is one that comes late,
-/// an old retained one, or one that comes back to a member of a shared subscription. Without this,
-/// a start would take it for done.
+/// Stamps grow, so an owner is hardly ever done with a new message. Exceptions are a message that
+/// arrives late, an old retained message, and a message that comes back to a member of a shared
+/// subscription. Without this, a start would treat such a message as done.
 void UnitWriter::await(OwnerId owner, Stamp stamp) {
     const bool may_be_late = stamp <= index_.latest_done() || cursors_.contains(owner);
     Cursor* const late = may_be_late ? cursor(owner) : nullptr;
     if (late && late->has_done(stamp)) late->reopen(stamp);
 }
 
-/// A row of its own: the message's is not written again, however many there are.
+/// Adds the receiver as a separate row, so that the message's row is not written again, however
+/// many receivers are added.
 void UnitWriter::put_receiver(Stamp stamp, const Receiver& receiver) {
     const std::string encoded = encode_receivers(stamp, {receiver});
     put_receiver_.run(stamp, receiver.owner, blob(encoded));
@@ -226,8 +229,9 @@ void UnitWriter::write_message(const PutMessage& put, const std::string& receive
               message.payload.size();
 }
 
-/// Its rows end with the cursor that says so, and not with the messages: one member who is away for
-/// days would keep those of all others.
+/// Deletes the owner's rows of added receivers together with the change of its cursor. If they
+/// stayed until the message is deleted, one member that is absent for days would keep the rows of
+/// all others.
 void UnitWriter::apply(const Done& done) {
     Cursor* const changed = cursor(done.owner);
     if (!changed) return;
@@ -238,7 +242,7 @@ void UnitWriter::apply(const Done& done) {
 
 // Owners
 
-/// A damaged table may have left one that nobody knows.
+/// Ends an owner with the same name. A damaged table may have left one that no shard knows.
 void UnitWriter::end_namesake(const PutOwner& put) {
     OwnerId found = 0;
     find_namesake_.each([&](const Row& row) { found = row.as<OwnerId>(0); }, put.user, put.client,
@@ -335,8 +339,8 @@ void UnitWriter::apply(const PutRetained& put) {
                       put.sender);
 }
 
-/// A topic that nobody has set leaves nothing behind, unless very many are dropped while a shard
-/// stands still.
+/// Deletes the row of the topic. If there are too many drops to remember while a shard stands
+/// still, a row without payload remembers this one.
 void UnitWriter::apply(const DropRetained& drop) {
     if (drops_.add(drop.topic, drop.stamp)) {
         drop_retained_.run(drop.topic, drop.stamp);
@@ -352,8 +356,8 @@ void UnitWriter::apply(const PutUser& put) {
                   std::uint32_t{PutUser::limit_as_stored});
 }
 
-/// Versions may be ahead of the clock: should the user come back after the next start, its new one
-/// must be greater.
+/// Raises the floor of versions, because versions may be ahead of the clock. If the user comes back
+/// after the next start, the new version must be higher.
 void UnitWriter::apply(const DropUser& drop) {
     raise_version_floor_.run(drop.name);
     drop_user_.run(drop.name);

@@ -55,7 +55,8 @@ void WaitingIndex::set_cursor(OwnerId owner, Cursor cursor) {
     auto& [upto, waiting] = found->second;
     release_done(waiting, cursor);
 
-    // What is done before the next waiting one need not be kept one by one.
+    // Raises the cursor to the last done message before the next waiting one. This needs no
+    // exceptions below it.
     std::vector<Stamp>& exceptions = cursor.exceptions;
     const auto next = std::ranges::upper_bound(waiting.all(), cursor.upto);
     const auto first = std::ranges::upper_bound(exceptions, cursor.upto);
@@ -98,7 +99,7 @@ void WaitingIndex::set_exceptions(OwnerId owner, std::vector<Stamp> stamps) {
         exceptions_[owner].stamps = std::move(stamps);
 }
 
-/// As often as they have doubled: each is examined twice on average.
+/// Runs when the exceptions have doubled, so each of them is examined twice on average.
 void WaitingIndex::forget_deleted(OwnerId owner) {
     const auto found = exceptions_.find(owner);
     if (found == exceptions_.end() || found->second.stamps.size() <= found->second.room) return;
@@ -142,7 +143,8 @@ void WaitingIndex::forget_dead(std::size_t count) {
     give_room_back();
 }
 
-/// After a crowd of messages. Nobody waits for this thread as for a shard's turn, so more may move.
+/// Frees memory after many messages were deleted. This thread may move more entries at once than a
+/// shard, because its delay matters less.
 void WaitingIndex::give_room_back() {
     constexpr std::size_t most_moved = 1'000'000;
     shrink_if_sparse(owners_, most_moved);
