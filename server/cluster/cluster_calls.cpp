@@ -36,7 +36,7 @@ std::string node_row_text(const NodeRow& row) {
 }
 
 NodeRow parse_node_row(std::string_view text) {
-    take_word(text);  // the format
+    take_word(text);  // skips the format
     NodeRow row;
     row.is_owner = take_word(text) == "owner";
     row.link_address = take_word(text);
@@ -56,7 +56,7 @@ std::string counters_of(const Beat& beat) {
     return fmt::format("{} {}", beat.judged, beat.counted);
 }
 
-/// Of two answers to HGETALL.
+/// Adds the nodes of two answers to HGETALL.
 void read_nodes(const RedisReply& nodes, const RedisReply& beats, Poll& poll) {
     for (std::size_t i = 0; i + 1 < nodes.items.size(); i += 2)
         poll.nodes[nodes.items[i].text] = parse_node_row(nodes.items[i + 1].text);
@@ -70,7 +70,7 @@ std::vector<std::string> token_keys() {
     return keys;
 }
 
-/// Of FCALL, with arguments that are added to it.
+/// The words of an FCALL. The caller adds the function's arguments.
 std::vector<std::string_view> function_call(std::string_view name, const std::string& key_count,
                                             std::vector<std::string_view> keys) {
     std::vector<std::string_view> words{"FCALL", name, key_count};

@@ -31,8 +31,9 @@ const Beat* find_beat(const std::vector<Beat>& beats, const std::string& incarna
 
 }  // namespace
 
-/// The link answers before this node has joined. By such an answer the others know at once that
-/// the node's earlier process is gone. An owner needs that to serve on while Redis is away.
+/// The link answers before this node has joined. From such an answer the other nodes learn at once
+/// that the node's earlier process is gone. An owner must know this to keep serving while Redis is
+/// away.
 ClusterNode::ClusterNode(Place place)
     : place_(std::move(place)), hello_{place_.name + "#0000000000000000", "-"} {}
 
@@ -47,7 +48,8 @@ LinkHello ClusterNode::hello() const {
 
 void ClusterNode::join(RedisConnection& redis, Deadline deadline, NodeLink& link) {
     address_ = link.address();
-    // Before the aggregate: if this throws in the middle of it, GCC 12 destroys its members twice.
+    // Called before the aggregate is built: if it threw within the initializer, GCC 12 would
+    // destroy the aggregate's members twice.
     std::vector<std::string> dead = find_dead(redis, deadline, link);
     Joining joining{.birth = new_incarnation("").substr(1),
                     .incarnation = new_incarnation(place_.name),
@@ -66,7 +68,8 @@ void ClusterNode::join(RedisConnection& redis, Deadline deadline, NodeLink& link
     begin_life(std::move(joined), std::move(joining));
 }
 
-/// Earlier lives of this node that no node has condemned yet.
+/// The earlier incarnations of this node that no node has condemned yet. Throws if one of them may
+/// be alive.
 std::vector<std::string> ClusterNode::find_dead(RedisConnection& redis, Deadline deadline,
                                                 NodeLink& link) {
     const Poll seen = ClusterCalls(redis, deadline).poll();
@@ -84,7 +87,7 @@ std::vector<std::string> ClusterNode::find_dead(RedisConnection& redis, Deadline
 bool ClusterNode::is_gone(RedisConnection& redis, Deadline deadline, NodeLink& link,
                           const Poll& seen, const Beat& twin) {
     const LinkReport report = link.ask(seen.node(twin.incarnation).link_address);
-    // The answer may be this node's own, if the address is the same on each machine.
+    // The answer may come from this node itself, if both machines use the same address.
     const bool is_own = report.hello.incarnation == hello().incarnation;
     if (report.state != LinkReport::State::unreachable && !is_own)
         return report.is_gone(twin.incarnation);
@@ -117,7 +120,7 @@ RowStore::Result ClusterNode::beat(RedisConnection& redis, Deadline deadline, bo
     const Millis sent = boot_now();
     ++own_.judged;
     if (is_beat_due()) {
-        // From this counter other nodes conclude how long they were silent, so it never runs faster
+        // Other nodes conclude from this counter how long they were silent, so it never runs faster
         // than the clock.
         if (!judge_->is_first_lease(now)) ++own_.counted;
         next_beat_ = std::max(next_beat_, now - place_.pace.beat / 2) + place_.pace.beat;
@@ -175,8 +178,8 @@ std::set<std::string> ClusterNode::addresses(Millis standstill) const {
     return found;
 }
 
-/// Empty if this node would ask its own machine, and take the other node for dead: with the default
-/// of link-listen on two machines, or on one of them.
+/// The node's link address, or "" if a probe would reach this machine instead and find the other
+/// node dead. This happens if link-listen has its default on two machines, or on one of them.
 std::string ClusterNode::link_of(const Beat& beat) const {
     const std::string& address = poll_.node(beat.incarnation).link_address;
     const bool is_here = address == address_ && node_name_of(beat.incarnation) != place_.name;

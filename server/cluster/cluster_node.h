@@ -43,11 +43,12 @@ public:
 
     const std::string& incarnation() const { return own_.incarnation; }
     const std::string& birth() const { return birth_; }
-    /// It is due a little early. Otherwise a caller with the same pace would miss every second
-    /// heartbeat.
+    /// True slightly before the heartbeat is due. Otherwise a caller with the same pace would miss
+    /// every second one.
     bool is_beat_due() const { return monotonic_now() >= next_beat_ - place_.pace.beat / 4; }
 
-    /// Redis has a different run than at the last heartbeat, so its data may be old.
+    /// Call it when Redis has a different run than at the last heartbeat, so that its data may be
+    /// old.
     void begin_run();
     /// Sends a heartbeat, and reads those of the others. With `is_new_run`, the result is fenced if
     /// this node was silent for too long before.
@@ -57,14 +58,14 @@ public:
 
     /// Condemns dead nodes, and makes the link ask nodes that may be dead.
     void judge(RedisConnection& redis, Deadline deadline, NodeLink& link);
-    /// Redis does not answer: makes the link ask all nodes.
+    /// Call it when Redis does not answer: makes the link ask all nodes.
     void ask_all(NodeLink& link) const;
 
-    /// May it claim all partitions now? `tokens` are their tokens at the last heartbeat.
+    /// May this node claim all partitions now? `tokens` are their tokens at the last heartbeat.
     bool may_claim(const std::vector<Token>& tokens);
 
-    /// `owner` owns the partitions, by their tokens: after a failover, two nodes may have rows of
-    /// owners.
+    /// `owner` owns the partitions according to their tokens. After a failover, two nodes may have
+    /// rows that say that they are the owner.
     std::vector<ClusterView::Node> view(const std::string& owner) const;
 
 private:
@@ -85,7 +86,7 @@ private:
     Millis next_beat_ = 0;
     Millis sent_ = 0;  ///< when the last answered heartbeat was sent, by `boot_now`
     std::optional<Millis> claimable_since_;
-    bool has_warned_ = false;          ///< of another node whose link address is useless here
+    bool has_warned_ = false;  ///< about another node with a link address that is useless here
     std::atomic<Millis> answered_{0};  ///< by `boot_now`
     std::atomic<bool> may_condemn_soon_{false};
     mutable std::mutex mutex_;

@@ -10,7 +10,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Of "-- version 12", or 0.
+/// The number N of the line "-- version N", or 0.
 unsigned version_of(std::string_view library) {
     constexpr std::string_view mark = "\n-- version ";
     unsigned version = 0;
@@ -21,7 +21,8 @@ unsigned version_of(std::string_view library) {
     return version;
 }
 
-/// The code in an answer of FUNCTION LIST … WITHCODE: a list of names and values for each library.
+/// The code in an answer of FUNCTION LIST … WITHCODE. The answer has a list of names and values for
+/// each library.
 std::string_view code_in(const RedisReply& reply) {
     if (reply.items.size() != 1) return {};
     const auto& fields = reply.items.front().items;

@@ -29,7 +29,8 @@ void HashScan::read_page(Deadline deadline, const Visit& visit) {
     choose_count(texts.size() / 2, bytes);
 }
 
-/// Redis scans a hash in a random order, so the fields of a page are a fair sample.
+/// Chooses the number of fields for the next page. Redis scans a hash in random order, so the
+/// fields of a page are a fair sample.
 void HashScan::choose_count(std::size_t fields, std::size_t bytes) {
     if (bytes == 0) return;
     count_ = std::clamp<std::size_t>(fields * bytes_in_a_page / bytes, 1, most_fields_in_a_page);

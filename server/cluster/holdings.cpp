@@ -14,7 +14,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Redis takes a million words in a call.
+/// Redis accepts about a million words in a call. A change takes several.
 constexpr std::size_t most_changes = 250'000;
 
 /// How long a write waits for the replicas. Redis says with its next turn that the time is over,
@@ -62,7 +62,8 @@ RowStore::Result Holdings::confirm(RedisConnection& redis, Deadline deadline, bo
 
 RowStore::Result Holdings::write(RedisConnection& redis, Deadline deadline,
                                  const std::vector<RowChange>& changes, bool may_overfill) {
-    if (changes.empty()) return write_part(redis, deadline, {}, may_overfill);  // is there room?
+    // Only asks for room.
+    if (changes.empty()) return write_part(redis, deadline, {}, may_overfill);
     for (std::span<const RowChange> left(changes); !left.empty();) {
         const auto part = left.first(std::min(left.size(), most_changes));
         RowStore::Result result = write_part(redis, deadline, part, may_overfill);

@@ -23,18 +23,19 @@ public:
     bool is_owner() const { return !epochs_.empty(); }
     /// The epochs by partition; empty: it owns none.
     const std::vector<std::uint64_t>& epochs() const { return epochs_; }
-    /// The same, for people.
+    /// The same for the HTTP API and metrics.
     std::vector<ClusterView::Owned> view() const;
     /// The part of a token after the epoch.
     std::string owner() const;
 
-    /// A new incarnation begins, which owns nothing.
+    /// Begins a new incarnation, which owns nothing.
     void begin(std::string incarnation);
     void take(std::vector<std::uint64_t> epochs) { epochs_ = std::move(epochs); }
 
-    /// There is a new connection, on which no token is valid yet.
+    /// Call it for a new connection: no token is valid on it yet.
     void begin_connection() { ++connection_; }
-    /// Confirms all tokens; on a new run of Redis, with the changes that Redis may have lost.
+    /// Confirms all tokens. On a new run of Redis, it also writes the changes again that Redis may
+    /// have lost.
     RowStore::Result confirm(RedisConnection& redis, Deadline deadline, bool is_new_run);
 
     RowStore::Result write(RedisConnection& redis, Deadline deadline,

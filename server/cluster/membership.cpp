@@ -31,7 +31,7 @@ using Deadline = Clock::time_point;
 constexpr auto start_patience = 10s;
 constexpr auto write_patience = 1000ms;
 constexpr auto look_patience = 500ms;
-/// Enough for 64 MB that a failover has lost.
+/// Enough time to write the 64 MB again that a failover may have lost.
 constexpr auto confirm_patience = 10s;
 constexpr auto pause_between_attempts = 50ms;
 constexpr Millis closer_look = 5000;
@@ -116,23 +116,23 @@ private:
     ServingLease lease_;
     RedisAccess redis_;
     Holdings holdings_;
-    std::string run_;            ///< of Redis, in which the tokens were confirmed
-    bool is_usable_ = false;     ///< the connection: the tokens count on it
-    std::optional<Result> end_;  ///< fenced, or emptied
+    std::string run_;            ///< the run of Redis in which the tokens were confirmed
+    bool is_usable_ = false;     ///< the connection is usable: the tokens are confirmed on it
+    std::optional<Result> end_;  ///< the result `fenced` or `emptied`, after it was found
     bool is_rewriting_ = false;
     std::vector<std::uint64_t> seen_epochs_ = std::vector<std::uint64_t>(partitions);
     std::vector<Token> tokens_;
-    /// For people and edges: the owners by the tokens with the highest epochs. If a failover has
-    /// lost a claim, the owner's token returns when the owner has found Redis.
+    /// The owners by the tokens with the highest epochs, for the HTTP API and edges. If a failover
+    /// has lost a claim, the owner confirms its token again when it has found Redis.
     std::vector<ClusterView::Owned> known_;
-    std::optional<Millis> emptied_since_;  ///< for a standby node
+    std::optional<Millis> emptied_since_;  ///< for a standby node: since when Redis is empty
     Millis next_closer_look_ = 0;
     ClusterView::Counters counters_;
     mutable std::mutex mutex_;
     ClusterView view_;  ///< guarded by the mutex
 };
 
-// -- the connection, and what must come first on it --
+// -- the connection, and the first calls on it --
 
 /// Joins, with a new incarnation.
 void Membership::Impl::join(Deadline deadline) {
@@ -141,8 +141,8 @@ void Membership::Impl::join(Deadline deadline) {
     holdings_.begin(node_.incarnation());
 }
 
-/// Tries until there is an answer, or no time is left. Redis may have done all of it, or nothing,
-/// before each attempt.
+/// Tries until there is an answer or no time is left. Each failed attempt may have taken effect in
+/// Redis, completely or not at all.
 template <class Act>
 Membership::Result Membership::Impl::attempt(Deadline deadline, const Act& act) {
     for (;;) {
@@ -173,8 +173,9 @@ Membership::Result Membership::Impl::try_once(Deadline deadline, const Act& act)
     }
 }
 
-/// Connects, if need be, and makes this node's tokens count. Same run: what was not answered is
-/// sent again. Another run: it may have lost what came last, so it gets that again.
+/// Connects if necessary, and confirms this node's tokens. After that, the caller sends unanswered
+/// changes again. If Redis has a new run, it may have lost the latest changes, so these are written
+/// again, too.
 Membership::Result Membership::Impl::use(Deadline deadline) {
     if (redis_.is_connected() && is_usable_) return {};
     is_usable_ = false;
@@ -207,12 +208,13 @@ Membership::Result Membership::Impl::beat(Deadline deadline, bool is_new_run) {
     Result result = node_.beat(redis_.connection(), deadline, is_new_run, holdings_.is_owner());
     if (result.answer != Answer::done) return result;
     node_.renew(lease_);
-    // What a new run may have lost is written again first, however long Redis was away.
+    // The latest changes must be written again on a new run, however long Redis was away. So only a
+    // heartbeat of the same run drops old ones.
     if (!is_new_run) holdings_.recent().keep(monotonic_now());
     return result;
 }
 
-/// The owner may be busy for longer than its lease.
+/// Sends heartbeats during long work, which may take the owner longer than its lease.
 Membership::Result Membership::Impl::beat_if_due(Deadline deadline) {
     return node_.is_beat_due() && is_well() ? beat(deadline, false) : Result{};
 }
@@ -224,7 +226,7 @@ void Membership::Impl::note_away(const Result& result) {
         is_usable_ = false;
     node_.ask_all(link_);
     lease_.note_away();
-    lease_.holds();  // the lease goes on only if this is called in time
+    lease_.holds();  // extends the lease, if this is called soon enough
     show();
 }
 
@@ -275,16 +277,16 @@ Membership::Result Membership::Impl::claim(Deadline deadline) {
     for (const std::uint64_t seen : seen_epochs_) epochs.push_back(seen + 1);
     ClusterCalls calls(redis_.connection(), deadline);
     Result result = calls.claim(holdings_.owner(), tokens_, epochs);
-    if (result.why.starts_with("LOST")) return {};  // another was quicker
+    if (result.why.starts_with("LOST")) return {};  // another node was faster
     if (result.answer != Answer::done) return result;
     spdlog::info("{} owns all {} partitions, epoch {}", node_.incarnation(), partitions,
                  epochs.front());
     holdings_.take(std::move(epochs));
-    return beat(deadline, false);  // tells that it is the owner
+    return beat(deadline, false);  // says that this node is the owner
 }
 
-/// A node that stands by has nothing to lose: it joins again. If Redis was emptied, it leaves it to
-/// the owner to fill it for a lease, as nobody else can.
+/// A standby node has no data, so it simply joins again. If Redis was emptied, it waits for a
+/// lease, because only the owner can fill Redis again.
 void Membership::Impl::begin_anew(const Result& why, Deadline deadline) {
     if (!redis_.is_connected()) return;
     try {
@@ -356,9 +358,10 @@ Membership::Result Membership::Impl::look() {
     return result;
 }
 
-/// True if it is the end of this life or this data set.
+/// Notes the result in `end_` if this incarnation or the data set has ended, and returns it.
 Membership::Result Membership::Impl::settled(Result result) {
-    // A missing token does not tell who has taken it.
+    // If tokens are missing, the node was condemned or Redis was emptied. The birth of the data set
+    // tells which.
     if (result.answer == Answer::fenced && redis_.is_connected() && !is_rewriting_) {
         try {
             ClusterCalls calls(redis_.connection(), Clock::now() + look_patience);
@@ -408,8 +411,8 @@ Membership::Result Membership::Impl::rewrite(const std::vector<RowChange>& rows)
     return result;
 }
 
-/// The highest epoch wins, here too; then all rows go that may be there. A node that has claimed
-/// the empty Redis has epoch 1, so the node with the data needs a higher one.
+/// Claims with the highest epoch, then deletes all rows in Redis. A node that has claimed the empty
+/// Redis has epoch 1, so the node with the data needs a higher one.
 Membership::Result Membership::Impl::begin_rewrite(Deadline deadline) {
     RedisConnection& redis = redis_.connection();
     std::vector<std::uint64_t> epochs = holdings_.epochs();
@@ -439,7 +442,7 @@ void Membership::Impl::leave() {
     end_ = Result{Answer::fenced, "this node has left the cluster"};
 }
 
-// -- for people --
+// -- state for the HTTP API and metrics --
 
 void Membership::Impl::show() {
     const auto owned = holdings_.is_owner() ? holdings_.view() : known_;

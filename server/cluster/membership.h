@@ -71,17 +71,17 @@ public:
     /// Any thread may call it.
     ClusterView view() const;
 
-    /// From now on the other nodes hear that this node has so many shards. The handlers get the
+    /// From now on the other nodes hear that this node has this many shards. The handlers get the
     /// connections of edges, and the requests to the HTTP API that other nodes carry here, on the
     /// link's thread. Any thread may call it.
     void accept_edges(unsigned shards, std::function<void(std::shared_ptr<FrameStream>)> handler,
                       std::function<void(UniqueFd, CarriedRequest)> request_handler);
-    /// When it returns, no call of a handler is under way. So a handler must not call it. Any
-    /// other thread may.
+    /// After it returns, no call of a handler is running. So a handler must not call it. Any other
+    /// thread may.
     void refuse_edges();
 
-    /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
-    /// thread, unless this object is destroyed first. Any thread may call it.
+    /// Connects to a home as its edge; this node has `shards` shards. `done` is called on the
+    /// link's thread, unless this object is destroyed first. Any thread may call it.
     void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
 
     /// Carries an HTTP request from this socket to a home; see NodeLink. Any thread may call it.

@@ -7,13 +7,13 @@ namespace pulsegate {
 
 namespace {
 
-/// What a change takes in memory, nearly.
+/// The approximate memory of a change.
 std::size_t memory_of(const RowChange& change) {
     return sizeof change + change.key.table.size() + change.key.field.size() +
            (change.value ? change.value->size() : 0);
 }
 
-/// Of changes that lie still.
+/// Compares the rows of two changes. The changes must not move meanwhile.
 struct SameRow {
     bool operator()(const RowChange* a, const RowChange* b) const { return a->key < b->key; }
 };

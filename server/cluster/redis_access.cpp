@@ -96,7 +96,9 @@ void RedisAccess::look_closer(Deadline deadline) {
     if (reply.is_error()) return;
     const std::string& info = reply.text;
     const std::string run = run_of(connection_->run_id(), info);
-    // An hour after its last replica has gone, a primary forgets that it was promoted.
+    // A changed run usually means that the server was a replica for a moment. But a primary forgets
+    // that it was promoted an hour after its last replica has gone; then its run is its plain run
+    // id.
     if (run != run_ && run != connection_->run_id())
         throw RedisError(
             fmt::format("Redis at {} was a replica for a moment, and may have lost "

@@ -33,16 +33,16 @@ public:
         require_terms(deadline);
     }
     void drop(const std::string& why);
-    /// The connection works, but Redis does not behave as required.
+    /// Call it when the connection works, but Redis does not behave as required.
     void note_trouble(const std::string& why);
 
     bool is_connected() const { return connection_ != nullptr; }
     RedisConnection& connection() { return *connection_; }
 
-    /// Redis has answered.
+    /// Call it when Redis has answered.
     void note_answer();
-    /// The known facts about Redis, for people; `look_closer` asks Redis for them. Throws
-    /// RedisError, also if Redis has begun a new run on this connection.
+    /// Asks Redis for facts that `view` shows. Throws RedisError, also if Redis has begun a new run
+    /// on this connection.
     void look_closer(Deadline deadline);
     ClusterView::Redis view() const;
     std::uint64_t reconnects() const { return connects_ == 0 ? 0 : connects_ - 1; }
@@ -55,7 +55,7 @@ private:
     std::unique_ptr<RedisConnection> connection_;
     bool has_terms_ = false;  ///< the connection's Redis met them
     ClusterView::Redis known_;
-    std::string run_;  ///< of the last connection
+    std::string run_;  ///< run of Redis on the last connection
     Deadline answered_{};
     std::uint64_t connects_ = 0;
 };

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// The partition with the token that guards the rows.
+/// Returns the partition with the token that guards these rows.
 Partition guard_of(Partition partition) { return partition == global_partition ? 0 : partition; }
 
 auto hash_of(const RowChange& change) { return std::tie(change.key.partition, change.key.table); }

@@ -14,7 +14,7 @@
 
 namespace pulsegate {
 
-/// `{p17}:token`, or the hash of a table.
+/// Returns `{p17}:token`, or the hash of a table.
 std::string partition_key(Partition partition, std::string_view name);
 
 /// The reverse. Nothing if it is not such a key.

@@ -45,7 +45,7 @@ public:
     bool holds() const;
 
 private:
-    /// Nothing if it has not answered within the last `most`.
+    /// Nothing if the other node has not answered within the last `most` milliseconds.
     std::optional<bool> has_redis(const Other& other, Millis most) const;
 
     const NodeLink& link_;

@@ -30,7 +30,7 @@ constexpr std::string_view request_magic = "pulsegate-http";
 constexpr std::string_view request_version = "1";
 constexpr std::string_view no_word = "-";
 
-/// A name may be "-" as well, which percent_encoded leaves as it is.
+/// Encodes "-" as %2D, because percent_encoded does not change it.
 std::string word_of(std::string_view text) {
     if (text.empty()) return std::string(no_word);
     return text == no_word ? "%2D" : percent_encoded(text);
@@ -40,7 +40,7 @@ std::optional<std::string> decoded_word(std::string_view word) {
     return word == no_word ? std::string() : percent_decoded(word);
 }
 
-/// The two ends of the way of a request.
+/// The two sockets between which a request is carried.
 struct RequestWay {
     RequestWay(std::shared_ptr<LinkSocket> to_node, local_stream::socket here)
         : link(std::move(to_node)), end(std::move(here)) {}
@@ -85,7 +85,7 @@ asio::awaitable<void> carry_from_link(std::shared_ptr<RequestWay> way) {
     way->close();
 }
 
-/// The other node may have gone without a word while nothing is sent.
+/// Makes the connection end if the other node vanishes while nothing is sent.
 void end_if_silent(asio::ip::tcp::socket& socket) {
     constexpr int on = 1;
     constexpr int idle_seconds = 10;

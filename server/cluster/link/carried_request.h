@@ -13,14 +13,15 @@ namespace pulsegate {
 
 class LinkSocket;
 
-/// A request to the HTTP API of one node that the node with the data answers. It has a connection
-/// between the nodes of its own, which carries HTTP/1.1 after the hello and the node's line.
+/// A request to the HTTP API of one node, to be answered by the node with the data. It has its own
+/// connection between the nodes, which carries HTTP/1.1 after the hello and the node's line.
 struct CarriedRequest {
-    LinkHello node{};       ///< that has got it; its `has_redis` and `shards` are not known
+    LinkHello
+        node{};  ///< the node that has received it; its `has_redis` and `shards` are not known
     std::string address{};  ///< the client's; "": it uses the Unix socket
     std::string token{};    ///< the name of the client's token; "": there are no tokens
-    /// The node has a certificate. If not, any program of this machine may have sent the line, and
-    /// the client must show its token here as well.
+    /// Has the node shown a certificate? If not, any program of this machine may have sent the
+    /// line, so the client's token must be checked here as well.
     bool is_of_node = false;
 
     bool operator==(const CarriedRequest&) const = default;
@@ -33,7 +34,7 @@ struct CarriedRequest {
 /// The last two words are percent-encoded; "-" stands for "".
 std::string to_request_line(const CarriedRequest& request);
 
-/// Nothing if `line` is not of a carried request, or of another version of the protocol.
+/// Nothing if `line` is not a line of a carried request, or of another version of the protocol.
 std::optional<CarriedRequest> parse_request_line(std::string_view line);
 
 /// Moves bytes between the other node and this socket until one of them ends.

@@ -27,10 +27,12 @@ constexpr std::chrono::milliseconds pause_when_full{2};
 constexpr int ticks_between_frames = 4;
 constexpr int ticks_of_silence = 16;
 constexpr std::size_t size_bytes = 4;
-/// After so many bytes the other node is told at once, lest it keep too much.
+/// After this many received bytes the other node is told at once, so that it does not keep too
+/// much.
 constexpr std::uint64_t tell_after = std::uint64_t{256} << 10;
 constexpr std::size_t read_room = std::size_t{64} << 10;
-/// A large frame must not keep its memory.
+/// A buffer with more room than this is freed when it is empty, so that a large frame does not keep
+/// its memory.
 constexpr std::size_t most_idle_room = std::size_t{1} << 20;
 
 std::uint64_t little_endian(const char* bytes, std::size_t size) {
@@ -109,7 +111,7 @@ std::optional<std::uint64_t> FrameStream::greeting(std::string_view bytes) {
 }
 
 void FrameStream::use(std::shared_ptr<LinkSocket> socket) {
-    error_code ignored;  // the connection may have ended, which reading will tell
+    error_code ignored;  // reading will notice if the connection has ended
     socket->tcp().expires_never();
     socket->tcp().socket().set_option(asio::ip::tcp::no_delay(true), ignored);
     socket_ = std::move(socket);
@@ -171,7 +173,7 @@ std::size_t FrameStream::send(std::string_view frames) {
     return waiting_;
 }
 
-/// The mutex is locked.
+/// The caller has locked the mutex.
 void FrameStream::want_write() {
     if (!std::exchange(is_writing_, true))
         asio::post(executor_, [self = shared_from_this()] { self->write(); });
@@ -193,14 +195,15 @@ void FrameStream::end(std::string why) {
     if (is_open_) end_soon(std::move(why));
 }
 
-/// The mutex is locked.
+/// The caller has locked the mutex.
 void FrameStream::end_soon(std::string why) {
     is_open_ = false;
     asio::post(executor_, [self = shared_from_this(), why = std::move(why)] { self->finish(why); });
 }
 
-/// Small frames may pass and large ones not, for example because of the network's MTU. Then each
-/// connection is lost after a while, and clients would wait for ever.
+/// True if connections have made no progress for too long. Small frames may pass and large ones
+/// not, for example because of the network's MTU. Then each new connection is lost after a while,
+/// and clients would wait for ever.
 bool FrameStream::is_in_vain() const {
     return ticks_in_vain_.value_or(0) > limits_.ticks_without_connection;
 }
@@ -210,11 +213,11 @@ void FrameStream::note_progress() {
         ticks_in_vain_.reset();
 }
 
-/// What was under way on the connection is done again on the next one.
+/// Frames that were not received are sent again on the next connection.
 void FrameStream::drop_connection() {
     if (socket_ && kept_.bytes() > 0 && !ticks_in_vain_) ticks_in_vain_ = 0;
     if (socket_) socket_->tcp().close();
-    socket_.reset();  // the operations under way keep it until they are done
+    socket_.reset();  // unfinished operations keep the socket alive
     is_write_under_way_ = false;
     going_.clear();
     gone_ = 0;
@@ -252,7 +255,7 @@ void FrameStream::finish(const std::string& why) {
     if (handlers.ended) handlers.ended(why_);
 }
 
-/// The io_context is being destroyed.
+/// Call it when the io_context is being destroyed.
 void FrameStream::abandon() {
     {
         const std::lock_guard lock(mutex_);
@@ -285,7 +288,7 @@ void FrameStream::tick() {
     if (!has_ended_) await_tick();
 }
 
-/// The silence of a node that is not read means nothing.
+/// Pauses before it reads again. A node from which nothing is read does not count as silent.
 void FrameStream::read_when_there_is_room() {
     silent_ticks_ = 0;
     pause_->expires_after(pause_when_full);
@@ -312,7 +315,7 @@ void FrameStream::read() {
 void FrameStream::take(std::size_t got) {
     filled_ += got;
     silent_ticks_ = 0;
-    std::size_t begin = 0;  // of the frames that are delivered together
+    std::size_t begin = 0;  // begin of the frames that are delivered together
     std::size_t end = 0;
     while (filled_ - end >= size_bytes) {
         const char* const at = in_.data() + end;
@@ -359,7 +362,7 @@ void FrameStream::write() {
     });
 }
 
-/// Puts into `going_` what is to be written next. False if there is nothing.
+/// Puts the next bytes to be written into `going_`. Returns false if there are none.
 bool FrameStream::fill() {
     going_.clear();
     give_back(going_);

@@ -32,15 +32,14 @@ class LinkSocket;
 class FrameStream : public std::enable_shared_from_this<FrameStream> {
 public:
     struct Handlers {
-        /// Gets whole frames, one or more, with their sizes.
+        /// Gets one or more whole frames with their sizes.
         std::function<void(std::string_view frames)> received{};
-        /// Called once, and then nothing is received. Not called if the io_context is destroyed
+        /// Called once; nothing is received afterwards. Not called if the io_context is destroyed
         /// first.
         std::function<void(const std::string& why)> ended{};
-        /// While it returns true, nothing is read, so that the other node must wait, too. May be
-        /// null.
+        /// While it returns true, nothing is read, so the other node must wait, too. May be null.
         std::function<bool()> is_full{};
-        /// It has lost its connection (false), or has another one (true). May be null.
+        /// The stream has lost its connection (false), or has another one (true). May be null.
         std::function<void(bool is_connected)> changed{};
     };
 
@@ -49,7 +48,7 @@ public:
         /// ticks in which it received nothing. A process that was stopped has missed ticks, so it
         /// reads before it concludes that the other node is silent.
         std::chrono::milliseconds tick{250};
-        /// So long after the loss of its connection it ends. 0: at once.
+        /// The stream ends this long after the loss of its connection. 0: at once.
         int ticks_without_connection = 16;
         std::size_t most_waiting = std::size_t{64} << 20;
     };
@@ -57,7 +56,7 @@ public:
     static constexpr std::size_t largest_frame = std::size_t{17} << 20;
 
     /// The limits of a link that `shards` shards write to. A shard stops only when it sees how much
-    /// waits, and may have added a few MiB and a frame by then.
+    /// waits. Until then it may have added a few MiB and a frame.
     static Limits limits_for(unsigned shards) {
         Limits limits;
         const std::size_t of_shard = largest_frame + (std::size_t{4} << 20);
@@ -65,13 +64,13 @@ public:
         return limits;
     }
 
-    /// The first bytes that a node sends on a connection, after its hello. Nothing if they are
-    /// none.
+    /// The position in the first bytes that a node sends on a connection after its hello. Nothing
+    /// if `bytes` does not begin with a position.
     static std::optional<std::uint64_t> greeting(std::string_view bytes);
     static constexpr std::size_t greeting_bytes = 12;
 
-    /// On the io_context's thread. Nothing is read before `begin`. So a stream without `begin` ends
-    /// as if the other node were silent. `name`: EdgeRequest::link.
+    /// Call it on the io_context's thread. Nothing is read before `begin`, so a stream without
+    /// `begin` ends as if the other node were silent. `name`: EdgeRequest::link.
     static std::shared_ptr<FrameStream> open(std::shared_ptr<LinkSocket> socket, LinkHello peer,
                                              std::uint64_t name, Limits limits);
     /// The stream of this thread's io_context with this name, to the node with this incarnation.
@@ -84,30 +83,30 @@ public:
     /// Call it once, on the io_context's thread. The handlers are called on this thread, too.
     void begin(Handlers handlers);
 
-    // On the io_context's thread, for the next connection:
-    /// `lost` is called when the stream has lost its connection, and will go on with another one.
+    // Call it on the io_context's thread, to provide further connections: `lost` is called when the
+    // stream has lost its connection and waits for another one.
     void on_loss(std::function<void()> lost) { lost_ = std::move(lost); }
     bool is_without_connection() const { return !socket_ && !has_ended_; }
     /// The position up to which it has received the frames of the other node.
     std::uint64_t received() const { return received_; }
-    /// It goes on with this connection instead of the one that it has, if any. `position` is the
-    /// one up to which the other node has received. False if the stream has ended, or can't go on
-    /// there and so ends.
+    /// Continues with this connection, and drops the earlier one, if any. `position` is the
+    /// position up to which the other node has received. Returns false if the stream has ended, or
+    /// ends because it can't continue there.
     bool resume(std::shared_ptr<LinkSocket> socket, std::uint64_t position);
 
-    /// Any thread may call it. `frames` are whole frames with their sizes. Frames that are handed
-    /// in while a write is under way leave with the next write. After the end it does nothing.
-    /// Returns the number of bytes that are not yet written.
+    /// Any thread may call it. `frames` are whole frames with their sizes. Frames that are added
+    /// during a write leave with the next write. After the end it does nothing. Returns the number
+    /// of bytes that are not yet written.
     std::size_t send(std::string_view frames);
-    /// On the io_context's thread: shows the other node at once that this one is there.
+    /// Call it on the io_context's thread: shows the other node at once that this node is alive.
     void greet();
-    /// Any thread may call it: bytes that are not yet written to the connection.
+    /// Any thread may call it: the number of bytes that are not yet written to the connection.
     std::size_t waiting() const;
 
     /// Any thread may call it. Bytes that are not yet written are dropped.
     void end(std::string why);
 
-    /// `has_redis` is not known of a node that has connected to this one.
+    /// If the other node has connected to this one, its `has_redis` is not known.
     const LinkHello& peer() const { return peer_; }
 
 private:
@@ -135,7 +134,7 @@ private:
     bool fill();
     void note_written(std::size_t bytes);
 
-    // Of the io_context's thread.
+    // The following members belong to the io_context's thread.
     std::shared_ptr<LinkSocket> socket_{};  ///< null: it has no connection
     const LinkHello peer_;
     const std::uint64_t name_;
@@ -150,25 +149,25 @@ private:
     std::function<void()> lost_{};
     std::string why_{};  ///< why it has ended, or lost its connection
     int unsent_ticks_ = 0;
-    int silent_ticks_ = 0;    ///< of its connection, or without one
-    std::string in_{};        ///< begins with a frame
+    int silent_ticks_ = 0;    ///< ticks of silence on its connection, or without a connection
+    std::string in_{};        ///< begins at the beginning of a frame
     std::size_t filled_ = 0;  ///< bytes of `in_` that were received
     std::uint64_t received_ = 0;
-    std::uint64_t told_ = 0;  ///< what the other node was told of `received_`
-    bool must_tell_ = false;  ///< also if it knows
+    std::uint64_t told_ = 0;  ///< the last value of `received_` that the other node was told
+    bool must_tell_ = false;  ///< tells it again even if `told_` is up to date
     KeptFrames kept_{};
     std::uint64_t progress_ = 0;          ///< up to here, the other node has received
-    std::optional<int> ticks_in_vain_{};  ///< since a connection was dropped, if it has made no
-                                          ///< progress since
+    std::optional<int> ticks_in_vain_{};  ///< ticks since a connection was dropped, if nothing was
+                                          ///< acknowledged since
     bool is_write_under_way_ = false;
-    std::string going_{};           ///< being written
-    std::size_t going_frames_ = 0;  ///< where its frames begin
+    std::string going_{};           ///< the bytes that are being written
+    std::size_t going_frames_ = 0;  ///< the place where its frames begin
     std::size_t gone_ = 0;          ///< bytes of `going_` that are written
 
     // Guarded by the mutex. While the stream is open, the io_context exists.
     mutable std::mutex mutex_{};
     bool is_open_ = true;
-    bool is_writing_ = false;  ///< or will write, as soon as it has a connection
+    bool is_writing_ = false;  ///< writes, or will write as soon as it has a connection
     std::string out_{};
     std::size_t waiting_ = 0;
 };

@@ -57,7 +57,8 @@ std::string obstacle(const LinkVisit& visit, const LinkHello& self,
     return {};
 }
 
-/// The home shows with the first bytes after the edge's line that it has accepted the edge.
+/// Connects to a home. The first bytes after the edge's line show that the home has accepted the
+/// edge.
 asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
     asio::awaitable<LinkVisit> visiting =
         visit_link(dialer.home.address, dialer.tls, dialer.patience);
@@ -92,7 +93,7 @@ asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
     co_return result;
 }
 
-/// Until the link has a connection again, or has ended.
+/// Dials again until the link has a connection, or has ended.
 asio::awaitable<void> redial(std::shared_ptr<FrameStream> stream, Dialer dialer,
                              std::uint64_t link) {
     asio::steady_timer pause(co_await asio::this_coro::executor);

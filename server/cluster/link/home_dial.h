@@ -13,19 +13,19 @@ namespace pulsegate {
 
 /// The node that owns the data, from the viewpoint of an edge.
 struct HomeNode {
-    std::string address{};  ///< of its link
+    std::string address{};  ///< address of its link
     std::string incarnation{};
 };
 
 struct DialedHome {
     std::shared_ptr<FrameStream> stream{};  ///< null: there is no connection
-    std::string why{};                      ///< why there is none
+    std::string why{};                      ///< why there is no connection
 };
 
-/// Links the node `self` to a home, as its edge. When the link has lost its connection, it gets
-/// another one, as long as the same process of the home is there. `self.shards` is the number of
-/// its own shards. Without TLS if `tls` is null. `patience` is for all steps of a connection but
-/// the resolution of the address.
+/// Links the node `self` to a home, as its edge. When the link loses its connection, it gets
+/// another one as long as the same process of the home runs. `self.shards` is this node's number of
+/// shards. Without TLS if `tls` is null. `patience` is for all steps of a connection except the
+/// resolution of the address.
 boost::asio::awaitable<DialedHome> dial_home(HomeNode home,
                                              std::shared_ptr<boost::asio::ssl::context> tls,
                                              LinkHello self, std::chrono::milliseconds patience);

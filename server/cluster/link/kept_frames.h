@@ -18,11 +18,12 @@ public:
     /// The frames to write next; empty if there are none. They stay valid until the next call.
     std::string_view next();
 
-    /// The other node has received all up to this position. False if it can't have.
+    /// The other node has received everything up to this position. Returns false if that is
+    /// impossible.
     bool acknowledge(std::uint64_t position);
 
-    /// The link has a new connection, on which all from this position on is written. False if that
-    /// is not possible.
+    /// The link has a new connection. Everything from this position on is written on it. Returns
+    /// false if that is not possible.
     bool resume(std::uint64_t position);
 
     std::uint64_t acknowledged() const { return acknowledged_; }
@@ -33,9 +34,9 @@ public:
 
 private:
     std::deque<std::string>
-        batches_;              ///< as they were added; the first may be acknowledged in part
-    std::size_t next_ = 0;     ///< of `batches_`
-    std::uint64_t begin_ = 0;  ///< of the first batch
+        batches_;  ///< in the order of their addition; a part of the first one may be acknowledged
+    std::size_t next_ = 0;     ///< index of the next batch to write
+    std::uint64_t begin_ = 0;  ///< position of the first batch
     std::uint64_t acknowledged_ = 0;
     std::uint64_t written_ = 0;
     std::uint64_t end_ = 0;

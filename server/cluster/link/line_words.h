@@ -6,7 +6,7 @@
 
 namespace pulsegate {
 
-// The lines with which connections between nodes begin consist of words with a space between them.
+// A connection between nodes begins with lines of words, separated by single spaces.
 
 /// Cuts the first word off the line; "" if there is none.
 inline std::string_view next_word(std::string_view& line) {

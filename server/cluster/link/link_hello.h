@@ -7,8 +7,8 @@
 
 namespace pulsegate {
 
-/// The line that a node sends first on each connection to its link, and that a node that asks
-/// answers:
+/// The line that a node sends first on each connection to its link. A node that asks sends its own
+/// hello as the answer:
 ///
 ///     pulsegate-link 1 west#0123456789abcdef 6f1c… redis 8
 ///
@@ -17,7 +17,7 @@ namespace pulsegate {
 struct LinkHello {
     std::string incarnation{};
     std::string birth{};  ///< of the data set
-    /// Does Redis answer the node, for long enough that the node may soon condemn another one?
+    /// Has Redis answered the node for so long that the node may soon condemn another one?
     bool has_redis = false;
     unsigned shards = 0;  ///< 0: the node accepts no edges
 
@@ -25,7 +25,7 @@ struct LinkHello {
 };
 
 inline constexpr std::size_t longest_link_hello = 256;
-/// The longest answer to it, which may name a token.
+/// The longest answer to a hello. It may contain a token of the HTTP API.
 inline constexpr std::size_t longest_link_answer = 1024;
 
 /// The line with its line end.
@@ -34,13 +34,13 @@ std::string to_line(const LinkHello& hello);
 /// `line` has no line end. Nothing if it is not the hello of a node.
 std::optional<LinkHello> parse_link_hello(std::string_view line);
 
-/// What an *edge* wants of the node that it has connected to. An edge is a node that forwards the
-/// packets of its clients.
+/// The request of an *edge* to the node that it has connected to. An edge is a node that forwards
+/// the packets of its clients.
 struct EdgeRequest {
     LinkHello edge{};        ///< its `has_redis` is not known
     std::uint64_t link = 0;  ///< a random number that the edge has chosen
     /// The position up to which the edge has received the frames of the link; see KeptFrames.
-    /// Nothing: the link begins.
+    /// Nothing: the link is new.
     std::optional<std::uint64_t> received{};
 
     bool operator==(const EdgeRequest&) const = default;
@@ -56,7 +56,7 @@ std::string to_edge_line(const EdgeRequest& request);
 /// The answer of a node to an edge that it refuses.
 inline constexpr std::string_view link_refusal = "refused\n";
 
-/// Nothing if `line` is not of an edge, or of another version of the protocol.
+/// Nothing if `line` is not the line of an edge, or of another version of the protocol.
 std::optional<EdgeRequest> parse_edge_line(std::string_view line);
 
 }  // namespace pulsegate

@@ -55,7 +55,7 @@ asio::awaitable<void> LinkListener::accept() {
         auto token = asio::redirect_error(asio::use_awaitable, error);
         asio::ip::tcp::socket socket = co_await acceptor_.async_accept(token);
         if (!acceptor_.is_open()) co_return;
-        if (error) {  // no descriptor is left, perhaps
+        if (error) {  // perhaps too many files are open
             pause.expires_after(100ms);
             co_await pause.async_wait(token);
         } else {
@@ -65,10 +65,10 @@ asio::awaitable<void> LinkListener::accept() {
     }
 }
 
-/// A node says at once what it wants. So the oldest guest is probably not a node.
+/// A node states its purpose at once, so the oldest guest is probably not a node.
 void LinkListener::close_oldest_guest() {
     guests_.front()->tcp().close();
-    guests_.splice(guests_.end(), guests_, guests_.begin());  // it leaves in a moment
+    guests_.splice(guests_.end(), guests_, guests_.begin());  // `serve` will erase it soon
 }
 
 asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
@@ -108,8 +108,8 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     guests_.erase(place);
 }
 
-/// Closing before the other has read all that it sent to us may take the line back, so it ends the
-/// connection.
+/// Closes its sending side and waits until the other side closes. If it closed with unread data,
+/// the system could discard the refusal before the other node has read it.
 asio::awaitable<void> LinkListener::refuse(std::shared_ptr<LinkSocket> guest, bool says_so) {
     error_code error;
     if (says_so) {
@@ -131,7 +131,7 @@ LinkHello LinkListener::hello() const {
     return hello;
 }
 
-/// Its last word counts: Redis may be away for it, too, in the meantime.
+/// The latest statement of the node counts, because Redis may have gone away for it meanwhile.
 void LinkListener::note_asker(const LinkHello& asker) {
     const std::lock_guard lock(asker_mutex_);
     if (asker.has_redis) {
@@ -155,8 +155,8 @@ void LinkListener::accept_edges(unsigned shards, EdgeHandler handler,
     request_handler_ = std::move(request_handler);
 }
 
-/// The socket with the bytes to be carried. Nothing if this node answers no requests, or too many
-/// are under way.
+/// Returns the socket with the bytes to be carried; nothing if this node answers no requests, or
+/// already carries too many.
 UniqueFd LinkListener::hand_over(CarriedRequest request) {
     const std::lock_guard lock(mutex_);
     if (!request_handler_ || requests_ >= most_requests) return {};
@@ -165,7 +165,8 @@ UniqueFd LinkListener::hand_over(CarriedRequest request) {
     return std::move(ours);
 }
 
-/// False if this node accepts no edges, or does not know the link that is to go on.
+/// Returns false if this node accepts no edges, or does not know the link that the edge wants to
+/// continue.
 bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request) {
     const std::lock_guard lock(mutex_);
     if (!edge_handler_) return false;

@@ -20,13 +20,13 @@ namespace pulsegate {
 class FrameStream;
 class LinkSocket;
 
-/// Sends a hello to every node that connects. It hands over the links of edges that begin and the
-/// requests to the HTTP API, gives each link that goes on its new connection, and closes all other
-/// connections. It runs on the thread of `io`.
+/// Sends a hello to every node that connects, and gives the connection to its owner. New links of
+/// edges and requests to the HTTP API go to their handlers. A reconnected link goes to its stream.
+/// All other connections are closed. It runs on the thread of `io`.
 class LinkListener {
 public:
     using EdgeHandler = std::function<void(std::shared_ptr<FrameStream>)>;
-    /// The socket carries HTTP/1.1, from the client of another node.
+    /// The socket carries HTTP/1.1 from a client of another node.
     using RequestHandler = std::function<void(UniqueFd socket, CarriedRequest request)>;
 
     /// Throws std::runtime_error that names the port and the remedy.
@@ -39,11 +39,11 @@ public:
     /// call it.
     bool was_asked_with_redis(Millis most) const;
 
-    /// From now on the hello says that this node has so many shards, and the handlers get the links
+    /// From now on the hello says that this node has this many shards. The handlers get the links
     /// of edges and the requests on the thread of `io`. Any thread may call it.
     void accept_edges(unsigned shards, EdgeHandler handler, RequestHandler request_handler);
-    /// When it returns, no call of a handler is under way. So a handler must not call it. Any
-    /// other thread may.
+    /// After it returns, no call of a handler is running. So a handler must not call it. Any other
+    /// thread may.
     void refuse_edges() { accept_edges(0, nullptr, nullptr); }
 
 private:
@@ -59,12 +59,13 @@ private:
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
     const std::function<LinkHello()> hello_;
-    /// Connections that have not shown yet what they are for, the oldest first.
+    /// Connections that have not stated their purpose yet, the oldest first.
     std::list<std::shared_ptr<LinkSocket>> guests_;
-    int requests_ = 0;  ///< that are carried
+    int requests_ = 0;  ///< the number of carried requests
     mutable std::mutex asker_mutex_;
-    std::string asker_with_redis_;  ///< the last one, by its incarnation; guarded by `asker_mutex_`
-    Millis asked_with_redis_ = 0;   ///< when, by `boot_now`; guarded by `asker_mutex_`
+    std::string asker_with_redis_;  ///< the incarnation that asked last and had Redis; guarded by
+                                    ///< `asker_mutex_`
+    Millis asked_with_redis_ = 0;   ///< its time, by `boot_now`; guarded by `asker_mutex_`
     mutable std::mutex mutex_;
     unsigned shards_ = 0;             ///< guarded by the mutex
     EdgeHandler edge_handler_;        ///< guarded by the mutex, also while it is called

@@ -15,7 +15,7 @@ namespace pulsegate {
 struct LinkSettings {
     std::string listen = "127.0.0.1:7883";
     std::string address{};      ///< the address for other nodes; "": the address where it listens
-    std::string certificate{};  ///< PEM files; all three or none
+    std::string certificate{};  ///< PEM files; all three are set, or none
     std::string key{};
     std::string authorities{};  ///< every certificate that they signed belongs to a node
 
@@ -30,8 +30,8 @@ std::pair<std::string, std::string> split_link_address(std::string_view address)
 /// and there are no certificates.
 boost::asio::ip::tcp::endpoint link_endpoint(const LinkSettings& settings);
 
-/// For both ends of a link: each shows a certificate, and asks the other for one. Null without
-/// certificates. Throws std::runtime_error that names the file.
+/// The TLS context for both ends of a link. Each end shows a certificate, and asks the other for
+/// one. Null without certificates. Throws std::runtime_error that names the file.
 std::shared_ptr<boost::asio::ssl::context> link_tls(const LinkSettings& settings);
 
 }  // namespace pulsegate

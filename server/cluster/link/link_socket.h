@@ -31,9 +31,10 @@ public:
 
     boost::asio::awaitable<Error> write(std::string_view bytes);
 
-    /// Adds to `unread` what the other node sends next.
+    /// Waits for more data of the other node, and appends it to `unread`.
     boost::asio::awaitable<Error> read_more();
-    /// The next line, without its end. Nothing if the connection or `longest` bytes end first.
+    /// The next line, without its end. Nothing if the connection ends or `longest` bytes are read
+    /// first.
     boost::asio::awaitable<std::optional<std::string>> read_line(std::size_t longest);
     std::string& unread() { return unread_; }
 

@@ -116,8 +116,8 @@ asio::awaitable<void> NodeLink::keep_asking() {
             const std::lock_guard lock(mutex_);
             for (const auto& [address, dated] : watched_) addresses.push_back(address);
         }
-        // One after the other, because a caller that waits for an unreachable node needs all
-        // answers.
+        // Asked one after the other: a caller that waits for an unreachable node needs all answers
+        // anyway.
         for (const std::string& address : addresses) {
             asio::awaitable<void> asking = ask_watched(address);
             co_await std::move(asking);

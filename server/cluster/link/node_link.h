@@ -21,14 +21,13 @@
 
 namespace pulsegate {
 
-/// This node's link: it listens, and asks other nodes, on its own thread, so that nobody waits for
-/// an absent node. The streams of frames between edges and homes are on this thread, too. Any
-/// thread may call it.
+/// This node's link. It listens, and asks other nodes, on its own thread, so that no other thread
+/// waits for an absent node. The streams of frames between edges and homes are on this thread, too.
+/// Any thread may call it.
 class NodeLink {
 public:
     /// `pause` is the time before nodes are asked again. `hello` is called on the link's thread,
-    /// and on that of a caller of `ask`.
-    /// Throws std::runtime_error with the remedy.
+    /// and on the thread that calls `ask`. Throws std::runtime_error with the remedy.
     NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello);
     ~NodeLink();
     NodeLink(const NodeLink&) = delete;
@@ -57,11 +56,11 @@ public:
     }
     void refuse_edges() { listener_.refuse_edges(); }
 
-    /// Connects to a home as its edge, which has so many shards. `done` is called on the link's
-    /// thread, unless the link is destroyed first.
+    /// Connects to a home as its edge; this node has `shards` shards. `done` is called on the
+    /// link's thread, unless the link is destroyed first.
     void dial(HomeNode home, unsigned shards, std::function<void(DialedHome)> done);
     /// Carries an HTTP request from this socket to a home, with this node as `request.node`. Closes
-    /// the socket if the home does not take it.
+    /// the socket if the home does not accept it.
     void carry(HomeNode home, CarriedRequest request, UniqueFd socket);
 
 private:

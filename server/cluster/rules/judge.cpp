@@ -63,8 +63,8 @@ bool Judge::is_dead(const Beat& beat, bool is_process_gone) const {
     if (found == others_.end()) return false;
     const Watched& watched = found->second;
     if (is_process_gone && watched.stands >= pace_.short_lease()) return true;
-    // As many polls as well: a slow judge has few beats of its own in a lease, and the rule of
-    // `was_silent` counts these.
+    // The polls count, too. A slow judge sends few heartbeats in a lease, and `was_silent` of the
+    // condemned node counts these.
     return watched.stands >= pace_.lease && watched.polls >= polls_in_lease();
 }
 
@@ -101,11 +101,11 @@ std::size_t Judge::claimants_before(Millis free_since) const {
             rivals.emplace_back(node_name_of(incarnation));
     }
     if (had_just_joined(watched_since_, free_since)) return seniors;
-    // One node owns all partitions, so the place in the first partition's succession counts.
+    // One node owns all partitions, so only the succession of the first partition counts.
     return place_in_succession(0, name, rivals);
 }
 
-/// Two leases, because the node's former life may have been condemned only after one of them.
+/// Two leases, because one may have passed before the node's former incarnation was condemned.
 bool Judge::had_just_joined(Millis since, Millis now) const {
     return now < since + 2 * pace_.lease;
 }

@@ -30,35 +30,35 @@ public:
     Judge(std::string self, Pace pace, Millis now)
         : self_(std::move(self)), pace_(pace), watched_since_(now) {}
 
-    /// Redis has answered a poll with all heartbeats.
+    /// Call it when Redis has answered a poll, with all heartbeats.
     void hear(Millis now, const std::vector<Beat>& beats);
 
-    /// Redis has a different run than before, and may have lost changes. For a lease, no node is
-    /// condemned. Then answered time begins at zero.
+    /// Redis has a different run than before, and may have lost changes. No node is condemned for a
+    /// lease. After that, answered time begins at zero.
     void begin_run(Millis now);
     bool is_first_lease(Millis now) const { return now < silent_until_; }
 
-    /// In a new run: have others sent so many heartbeats since this node's last poll that they may
-    /// have condemned it in the part that Redis has lost? Call it before `hear`.
+    /// Call it in a new run, before `hear`. Since this node's last poll, have others sent so many
+    /// heartbeats that they may have condemned this node in the part that Redis has lost?
     bool was_silent(const std::vector<Beat>& beats) const;
 
     /// The answered time since a node's last heartbeat.
     Millis standstill(const std::string& incarnation) const;
     bool is_dead(const Beat& beat, bool is_process_gone) const;
 
-    /// Can a node be found dead in one of the next two polls if it sends no heartbeat?
+    /// Can a node that sends no heartbeat be found dead in one of the next two polls?
     bool may_condemn_soon() const;
 
-    /// Redis knows that the node is condemned.
+    /// Call it when Redis knows that the node is condemned.
     void note_condemned(const std::string& incarnation);
 
     /// Has every other node sent a heartbeat while this one was watching, or been condemned, or had
     /// a lease to do so? Then none of them can come back with a token that Redis has lost.
     bool has_heard_all(Millis now) const;
 
-    /// How many living nodes may claim before this one what is free since then? A node that has
-    /// just joined comes after those that were there before it: if it dies or stops whenever it has
-    /// claimed, and is started again, then another node is the next to claim.
+    /// How many living nodes may claim before this one? The data has had no owner since
+    /// `free_since`. A node that has just joined comes after the earlier nodes. So if a node dies
+    /// after each claim and is started again, another node is the next to claim.
     std::size_t claimants_before(Millis free_since) const;
 
 private:
@@ -66,7 +66,7 @@ private:
         Beat last{};
         Millis stands = 0;
         std::uint64_t polls = 0;  ///< polls in which the counter did not rise
-        bool has_beaten = false;  ///< it has sent a heartbeat since it is watched
+        bool has_beaten = false;  ///< it has sent a heartbeat while it was watched
         Millis since = 0;         ///< when it was first seen
         bool is_senior = false;   ///< it had sent a heartbeat before this node's first poll
     };

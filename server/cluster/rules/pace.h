@@ -9,13 +9,13 @@ struct Pace {
     Millis lease = 8000;  ///< a node without a heartbeat for this long is condemned
     Millis beat = 1000;   ///< time between two heartbeats
 
-    /// The maximum that an interval between two answers counts: in a longer interval, the judge
+    /// An interval between two answers counts at most this long: in a longer interval, the judge
     /// itself may have been stopped.
     Millis longest_gap() const { return 2 * beat; }
-    /// Replaces the lease if the node's process is known to be gone: about three heartbeats,
+    /// The lease of a node when its process is known to be gone. It is about three heartbeats,
     /// because nodes do not measure to the millisecond.
     Millis short_lease() const { return 3 * beat - beat / 4; }
-    /// The time between the first node that may claim and the next one.
+    /// A node waits this long for each node that may claim before it.
     Millis claim_step() const { return 3 * beat; }
     /// How many heartbeats of another node a node may have missed without being condemned in the
     /// part that Redis has lost: a failover loses at most three heartbeats of the lease.
