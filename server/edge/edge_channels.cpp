@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::size_t adrift_a_turn = 256;
 
-/// Bytes for a link that its clients may add in a round.
+/// How many bytes clients may add to the frames for a link in a round.
 constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds look_pause{2};
 
-/// Nothing if it is not a CONNECT.
+/// Nothing if the bytes are not a CONNECT.
 std::optional<ReceivedConnect> received_connect(std::string_view bytes) {
     ReceivedConnect received{{bytes.begin(), bytes.end()}, {}};
     const Decoded decoded = decode(received.bytes, Version::v3_1_1, Sender::client);
@@ -77,7 +77,7 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     const ChannelName name{.link = link, .number = frame.number, .shard = frame.edge_shard};
     if (frame.kind == EdgeFrameKind::open) return open(name, frame);
     const auto found = connections_.find(name);
-    if (found == connections_.end()) return;  // it ended here meanwhile
+    if (found == connections_.end()) return;  // the connection has ended here meanwhile
     const boost::intrusive_ptr connection(found->second);
     if (frame.kind == EdgeFrameKind::silence) return connection->hear_silence(frame.number_at(0));
     Channel& channel = *connection->channel();
@@ -94,7 +94,8 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     channel.arrive_end(*ending);
 }
 
-/// A login that can't be understood is answered by the end of its channel.
+/// Logs in a client. If the login can't be understood, its channel ends at once; this is the
+/// answer.
 void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     if (connections_.contains(name)) return;
     work_ += login_work;
@@ -127,8 +128,8 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 
-/// The longest time that a frame which arrives now may have been under way. A connection that is
-/// silent for longer than `until_noticed` is lost, and an edge may notice that before this node.
+/// The longest time for which a frame that arrives now may have been under way. A connection is
+/// lost after `until_noticed` of silence, and an edge may notice that before this node.
 Millis EdgeChannels::time_on_link(std::uint64_t link) const {
     constexpr Millis until_noticed = 4'000;
     constexpr Millis until_sent_again = 10'000;
@@ -138,7 +139,7 @@ Millis EdgeChannels::time_on_link(std::uint64_t link) const {
     return until_noticed + (is_recent ? output->second.outage : 0);
 }
 
-/// Nothing has been heard of its clients since it was cut off.
+/// Casts the link's clients adrift. Nothing was heard from them since the link was cut off.
 void EdgeChannels::lose(std::uint64_t link) {
     const auto output = outputs_.find(link);
     const bool was_cut_off = output != outputs_.end() && output->second.cut_off;
@@ -150,7 +151,8 @@ void EdgeChannels::lose(std::uint64_t link) {
     rounds_.go_on();
 }
 
-/// An edge may have had so many clients that all at once would delay the others.
+/// Takes some clients in each turn, because an edge may have so many that all at once would delay
+/// other clients.
 void EdgeChannels::cast_some_adrift() {
     for (std::size_t i = 0; i < adrift_a_turn && !adrift_.empty(); ++i) {
         adrift_.back().connection->cast_adrift(adrift_.back().since);
@@ -217,8 +219,8 @@ void EdgeChannels::flush() {
     }
 }
 
-/// Many clients may be sent much at once. What their link can't take waits with each of them, where
-/// it counts against the limits.
+/// False if too much waits for the link. Then the client's data waits in its own queue, where it
+/// counts against the limits.
 bool EdgeChannels::may_send(const ChannelName& channel) {
     const auto found = outputs_.find(channel.link);
     if (found == outputs_.end()) return true;

@@ -27,8 +27,8 @@ class Logins;
 std::size_t hash_value(const ChannelName& name);
 
 /// The clients of one shard that are connected to other nodes, their edges. Each has a Connection
-/// with a Channel. When the link to an edge ends, its clients have their limits of silence to come
-/// back elsewhere. It lives on the shard's thread.
+/// with a Channel. When the link to an edge ends, its clients may still reconnect elsewhere within
+/// their limits of silence. It lives on the shard's thread.
 class EdgeChannels final : ChannelPeer {
 public:
     EdgeChannels(unsigned shard, Rounds& rounds, Transport& transport, LoginFlow& flow,
@@ -39,7 +39,7 @@ public:
           flow_(flow),
           logins_(logins) {}
 
-    /// Before the shard runs; `exchange` must outlive it. Null: no edge connects.
+    /// Call it before the shard runs; `exchange` must outlive it. Null: no edge connects.
     void use(LinkExchange* exchange) { exchange_ = exchange; }
 
     void receive(const LinkMail& mail);
@@ -71,12 +71,12 @@ private:
     static void note_connection(Output& output, LinkMail::Kind kind);
 
     struct Output {
-        std::string frames{};               ///< of this round
-        std::size_t waiting = 0;            ///< bytes for the link at the end of the last round
+        std::string frames{};     ///< frames of this round
+        std::size_t waiting = 0;  ///< bytes that waited for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
-        std::optional<Millis> cut_off{};    ///< since then it has no connection
-        Millis connected = 0;               ///< when it last got one
-        Millis outage = 0;                  ///< how long it had none before that
+        std::optional<Millis> cut_off{};    ///< the time since which it has no connection
+        Millis connected = 0;               ///< when it last got a connection
+        Millis outage = 0;                  ///< how long it had no connection before that
     };
 
     const std::uint16_t shard_;
@@ -86,7 +86,7 @@ private:
     const Logins& logins_;
     LinkExchange* exchange_ = nullptr;
     boost::unordered_flat_map<ChannelName, Connection*> connections_;
-    std::map<std::uint64_t, Output> outputs_;  ///< by link, of those that have not ended
+    std::map<std::uint64_t, Output> outputs_;  ///< by link, without links that have ended
     bool is_flush_due_ = false;
     std::uint64_t work_ = 0;
     boost::asio::steady_timer resuming_{rounds_.context()};
@@ -94,7 +94,7 @@ private:
         boost::intrusive_ptr<Connection> connection;
         Millis since;
     };
-    std::vector<Adrift> adrift_;  ///< their link has ended
+    std::vector<Adrift> adrift_;  ///< clients of links that have ended
     [[no_unique_address]] OwnerThread thread_;
 };
 

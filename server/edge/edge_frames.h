@@ -11,8 +11,8 @@
 
 namespace pulsegate {
 
-// What an edge and the home of its clients say about a client, in frames of the link between the
-// two nodes. A frame begins with a u32, the number of bytes after it. Then come its kind (u8), the
+// The messages about a client between its edge and its home, in frames of the link between the two
+// nodes. A frame begins with a u32, the number of bytes after it. Then come its kind (u8), the
 // shards of the home and of the edge (u16 each), the number of the client at the edge's shard
 // (u32), and the contents. Numbers are little-endian.
 
@@ -21,7 +21,7 @@ enum class EdgeFrameKind : std::uint8_t {
     open = 1,  ///< a client wants to log in: ForwardedLogin
     // From both:
     bytes,  ///< whole MQTT packets
-    taken,  ///< u32: so many of these bytes have been taken, and others may follow
+    taken,  ///< u32: this many of these bytes have been taken, and others may follow
     end,    ///< the connection ends: cause and reason (u8 each); from the edge the client's silence
             ///< in ms (u32), from the home perhaps `old_answer`; nothing follows
     // From the home:
@@ -48,8 +48,8 @@ inline constexpr std::size_t edge_frame_header = 13;  ///< bytes before the cont
 void append(std::string& out, const EdgeFrame& frame);
 void append_number(std::string& contents, std::uint32_t number);
 
-/// Takes the first frame off `frames`. Nothing if there is none, or it is malformed: then `frames`
-/// is not empty.
+/// Takes the first frame off `frames`. Returns nothing if there is no frame, or if it is malformed:
+/// then `frames` is not empty.
 std::optional<EdgeFrame> take_edge_frame(std::string_view& frames);
 
 /// The login of a client with credentials that its edge has checked.
@@ -57,7 +57,7 @@ struct ForwardedLogin {
     std::string connect{};   ///< its CONNECT
     std::string address{};   ///< its IP address
     std::uint16_t port = 0;  ///< of the client
-    std::string listener{};  ///< of the edge, as a URL
+    std::string listener{};  ///< URL of the edge's listener
     std::string user{};      ///< as in AuthResult
     std::string client{};
     std::uint64_t password_line = 0;  ///< fingerprint of the line; 0: none
@@ -68,7 +68,7 @@ struct ForwardedLogin {
 };
 
 std::string encode(const ForwardedLogin& login);
-/// Nothing if it is malformed, or of a later version that this one must not ignore.
+/// Nothing if it is malformed, or if a later version has sent it that can't be understood here.
 std::optional<ForwardedLogin> decode_forwarded_login(std::string_view bytes);
 
 /// The login was refused, because the edge's auth hook allowed it before a revocation.

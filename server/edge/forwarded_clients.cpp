@@ -18,10 +18,10 @@ namespace pulsegate {
 
 namespace {
 
-/// For the answer of the home to a login.
+/// How long a login waits for the answer of the home.
 constexpr Millis home_patience = 10'000;
 
-/// The clients of a lost link leave at this pace, because each has to log in again.
+/// The clients of a lost link leave at this pace, because each of them has to log in again.
 constexpr std::size_t leave_at_once = 50;
 constexpr std::chrono::milliseconds leave_pause{50};
 
@@ -136,7 +136,7 @@ void ForwardedClients::receive(const LinkMail& mail) {
 
 void ForwardedClients::receive(const EdgeFrame& frame) {
     const auto found = by_number_.find(frame.number);
-    if (found == by_number_.end()) return;  // it has ended here meanwhile
+    if (found == by_number_.end()) return;  // the client has ended here meanwhile
     Connection& connection = *found->second;
     const boost::intrusive_ptr alive(&connection);
     Client& client = clients_.at(&connection);
@@ -194,7 +194,8 @@ void ForwardedClients::flush() {
 
 void ForwardedClients::lose(std::uint64_t link) {
     if (link != link_) return;
-    // Some clients of an earlier link may not have left yet. They must leave in time, too.
+    // If some clients of an earlier link have not left yet, the earlier `lost_` stays, because they
+    // must leave in time, too.
     const bool are_all_of_this_link = by_number_.size() == clients_.size();
     link_ = 0;
     if (are_all_of_this_link) lost_ = cut_off_.value_or(monotonic_now());
@@ -204,8 +205,9 @@ void ForwardedClients::lose(std::uint64_t link) {
     leave_some();
 }
 
-/// Clients leave when there is a home for them again, or when half of their limit of silence has
-/// passed since the link was cut off: the home calls them offline when all of it has passed.
+/// Clients leave when there is a home again. They also leave when half of their limit of silence
+/// has passed since the link was cut off, because the home declares them offline when all of it has
+/// passed.
 void ForwardedClients::leave_some() {
     const Millis now = monotonic_now();
     std::vector<Connection*> leaving;

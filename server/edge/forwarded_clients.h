@@ -36,16 +36,17 @@ public:
           logins_(logins),
           authenticator_(authenticator) {}
 
-    /// Before the shard runs; `exchange` must outlive it. Null: the sessions are on this node.
+    /// Call it before the shard runs; `exchange` must outlive it. Null: the sessions are on this
+    /// node.
     void use(LinkExchange* exchange) { exchange_ = exchange; }
     bool is_on() const { return exchange_ != nullptr; }
 
     /// Sends the login of a client with valid credentials to the home, or refuses it.
     void open(Login& login);
     void forward(Connection& connection, Bytes packet);
-    /// Has the client so much under way that it must not be read?
+    /// Is so much of the client's data under way that nothing more may be read from it?
     bool must_wait(const Connection& connection) const;
-    /// All that the client was sent has been written.
+    /// Call it when everything for the client has been written.
     void drained(const Connection& connection);
     void ended(const Connection& connection, const Ending& ending);
 
@@ -73,12 +74,12 @@ private:
     Logins& logins_;
     const Authenticator& authenticator_;
     LinkExchange* exchange_ = nullptr;
-    std::uint64_t link_ = 0;  ///< to the home; 0: none
+    std::uint64_t link_ = 0;  ///< the link to the home; 0: none
     std::uint16_t home_shards_ = 0;
-    std::optional<Millis> cut_off_{};  ///< since then the link has no connection
-    Millis lost_ = 0;                  ///< since when the last link, now ended, had none
+    std::optional<Millis> cut_off_{};  ///< the time since which the link has no connection
+    Millis lost_ = 0;                  ///< the time since which the last link, now ended, had none
     boost::unordered_flat_map<const Connection*, Client> clients_;
-    boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< those of `link_`
+    boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< the clients of `link_`
     std::uint32_t last_number_ = 0;
     std::string output_;         ///< frames of this round
     bool is_congested_ = false;  ///< the link had too much to write at the end of the last round

@@ -12,7 +12,7 @@
 
 namespace pulsegate {
 
-/// It outlives the exchange as long as a stream may still call it.
+/// A stream may call it after the end of the exchange, so the stream keeps it alive.
 class LinkExchange::State : public std::enable_shared_from_this<State> {
 public:
     State(Side side, Shards shards) : side_(side), shards_(std::move(shards)) {}
@@ -47,7 +47,7 @@ public:
         return stream ? stream->waiting() : 0;
     }
 
-    /// Also the shards know of the link then.
+    /// True only after all shards were told of the link.
     bool is_linked() const {
         const std::lock_guard delivering(delivery_);
         const std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ private:
         tell_all({.kind = LinkMail::Kind::ended, .link = link});
     }
 
-    /// `delivery_` is locked.
+    /// The caller has locked `delivery_`.
     void tell_all(const LinkMail& mail) {
         if (is_closed_) return;
         for (unsigned shard = 0; shard < shards_.count; ++shard) shards_.deliver(shard, mail);
@@ -139,7 +139,7 @@ private:
 
     const Side side_;
     const Shards shards_;
-    mutable std::mutex delivery_;  ///< held while a shard is called; before the other one
+    mutable std::mutex delivery_;  ///< held while shards are called; lock it before `mutex_`
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<FrameStream>> streams_;
     std::uint64_t last_ = 0;

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 class FrameStream;
 
-/// What a link has for one shard.
+/// News of a link for one shard.
 struct LinkMail {
     enum class Kind : std::uint8_t {
         begun,
@@ -26,8 +26,7 @@ struct LinkMail {
     std::uint16_t peer_shards = 0;  ///< `begun`: the number of shards of the other node
 };
 
-/// The links of this node to other nodes. It gives each frame to the shard that it is for. Any
-/// thread may use it.
+/// The links of this node to other nodes. It gives each frame to its shard. Any thread may use it.
 class LinkExchange {
 public:
     /// Is this node the home of the clients, or an edge?
@@ -36,11 +35,12 @@ public:
         unsigned count = 0;
         /// Called on the thread of the links, for frames that have arrived.
         std::function<void(unsigned shard, LinkMail mail)> deliver{};
-        /// Has a shard so much mail that the links must not be read?
+        /// Do the shards have so much mail that the links must not be read?
         std::function<bool()> are_behind{};
     };
 
-    /// When so many bytes wait for a link, its clients must wait: a link with too many bytes ends.
+    /// If more than this many bytes wait for a link, its clients must wait. A link with far more
+    /// ends.
     static constexpr std::size_t enough = std::size_t{4} << 20;
 
     LinkExchange(Side side, Shards shards);
@@ -54,11 +54,11 @@ public:
     std::size_t send(std::uint64_t link, std::string_view frames);
     /// Is there a link?
     bool is_linked() const;
-    /// Bytes that are not yet written, to this link or to all.
+    /// The number of bytes that are not yet written to this link, or to all links.
     std::size_t waiting(std::uint64_t link) const;
     std::size_t waiting() const;
     void end_all(const std::string& why);
-    /// Ends all links. Afterwards `deliver` is not called any more.
+    /// From its return on, `deliver` is not called any more.
     void close();
 
 private:
