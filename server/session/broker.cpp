@@ -129,13 +129,14 @@ void Broker::receive(ShardMessage& message, Millis now) {
                message);
 }
 
-// -- turns of this shard's own --
+// -- tasks that this shard left to itself --
 
 void Broker::receive(OwnTurn& turn, Millis now) {
     thread_.assert_here();
     std::visit(Overloaded{
                    [&](ReplayTurn& replay) { replay_.receive(replay, now); },
-                   [](DeliveryTurn&) {},  // the shard goes on before it takes the next message
+                   // The shard continues deliveries before it takes the next message.
+                   [](DeliveryTurn&) {},
                    [&](JournalTurn&) {
                        shared_.end_turn();
                        journal_.flush();
@@ -201,8 +202,8 @@ bool Broker::tick(Millis now) {
 
 bool Broker::store_lags() const {
     constexpr std::size_t most_answers = 20'000;
-    // While the store refuses, only answers that can't be refused wait, perhaps for hours. Each is
-    // charged to its client.
+    // While the store refuses, the waiting answers are answers that can't be refused. They may wait
+    // for hours, and each is charged to its client.
     const bool waits_for_answers = receipts_.size() > most_answers && !journal_.is_refused();
     return journal_.bytes() > settings_.most_unstored_bytes || waits_for_answers;
 }

@@ -44,14 +44,14 @@
 
 namespace pulsegate {
 
-/// The sessions of one shard, their subscriptions, and what a client's packet does. It owns the
-/// tables of the shard and the parts that work on them, and passes each packet and event to its
-/// part. It reaches clients through Links and other shards through BrokerHost; it belongs to the
-/// shard's thread and has no socket and no clock: the caller passes the time.
+/// The sessions of one shard, their subscriptions, and the handling of packets. It owns the tables
+/// of the shard and the parts that work on them, and passes each packet and event to its part. It
+/// reaches clients through Links and other shards through BrokerHost. It belongs to the shard's
+/// thread and has no socket and no clock: the caller passes the time.
 ///
-/// Each part knows only the parts in its constructor. Only the shard, which has a broker as a
-/// member so that a packet takes no detour, includes this header. The login flow uses Logins, the
-/// admin API BrokerAdmin and the start Restore.
+/// Each part knows only the parts in its constructor. Only the shard includes this header; the
+/// broker is its member, so that no packet takes a detour. The login flow uses Logins, the admin
+/// API BrokerAdmin and the start Restore.
 class Broker {
 public:
     Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, Interest& interest,
@@ -101,7 +101,8 @@ public:
 
     /// A message that was published on another shard.
     void receive(const MessageRef& message, Millis now) { fan_out_.receive(message, now); }
-    /// Hands in the operations that must be stored. Each turn that added some does so, too.
+    /// Hands in the operations that must be stored. The shard also does so at the end of each turn
+    /// that added operations.
     void flush_store() { journal_.flush(); }
     /// Stores messages that clients take too long to acknowledge. Call it when the host was asked
     /// to.
@@ -110,11 +111,11 @@ public:
     bool store_lags() const;
     /// Has the store refused data that it has not accepted since?
     bool store_refuses() const { return journal_.is_refused(); }
-    /// Before the shard runs.
+    /// Call it before the shard runs.
     Restore& restore() { return restore_; }
     /// Passes connected clients to another process.
     SessionPassage& passage() { return passage_; }
-    /// A message from another shard, or from this one if it is the home shard concerned.
+    /// A message from another shard, or from this one if it is the home shard.
     void receive(ShardMessage& message, Millis now);
     /// A task that this shard has left to itself with `BrokerHost::later`.
     void receive(OwnTurn& turn, Millis now);
@@ -137,7 +138,7 @@ public:
         if (!unfinished()) dormant_.pack_all(tick_at(now));
     }
 
-    /// What happens to users who are online when the gateway stops.
+    /// How a stop treats users that are online.
     enum class UsersAtStop : std::uint8_t {
         go_offline,   ///< this is published; connections are still open, so subscribers receive it
         are_awaited,  ///< by the next start, as after a crash; see Cause::drained
@@ -182,7 +183,7 @@ private:
     Authorizations authorizations_;
     MemoryLimits memory_;
 
-    // The structs through which the parts below know each other:
+    // The structs through which the following parts know each other:
     const ShardContext context_;
     PacketSender sender_;
     const Tables tables_;

@@ -42,10 +42,10 @@ struct InboxView;
 struct ShardContext;
 struct Tables;
 
-/// A shard's sessions, as the admin API and the metrics see them: what is there, and what the
-/// operator or a backend has done to it. It owns nothing; it belongs to the shard's thread.
+/// A shard's sessions from the viewpoint of the admin API and the metrics: it describes and changes
+/// them. It owns nothing; it belongs to the shard's thread.
 ///
-/// The header knows the parts of a broker by name only: who uses one includes it.
+/// The header only names the parts of a broker. A file that uses a part includes its header.
 class BrokerAdmin {
 public:
     BrokerAdmin(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,
@@ -59,7 +59,7 @@ public:
     std::size_t drop_taken(const DelayedByClients& which);
     /// Calls `stored` when the store has everything that was handed in so far, or refuses it.
     void when_stored(OnPublished stored);
-    /// Deletes retained messages of this shard, a page of them.
+    /// Deletes one page of this shard's retained messages.
     void erase(Retained::Erasure& erasure, Millis now);
 
     /// The user's presence as JSON, if this shard knows the user.
@@ -78,7 +78,7 @@ public:
                     std::size_t most_bytes, Millis now);
     InboxDropped drop_inbox(std::string_view user, Millis now);
     /// Forgets the user and the user's history. Returns false if the user's presence is not known,
-    /// or the user is back.
+    /// or if the user has come back.
     bool forget_user(std::string_view user);
 
     Rooms& rooms() { return rooms_; }

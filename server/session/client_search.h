@@ -27,7 +27,7 @@ struct ClientFilter {
 /// sessions of a user in the order in which they began.
 struct ClientPosition {
     PresencePosition user{};
-    SessionId session = 0;  ///< the last session of this user that is done; 0: all are done
+    SessionId session = 0;  ///< the last session of this user that was visited; 0: all were
 };
 
 struct ClientsFound {
@@ -43,14 +43,14 @@ public:
     /// Limits of one turn of the shard.
     static constexpr std::size_t users_a_turn = 1000;
     static constexpr std::size_t clients_a_turn = 200;
-    /// The clients of one user may exceed it.
+    /// The maximum bytes of one turn. The clients of a single user may exceed it.
     static constexpr std::size_t bytes_a_turn = 1024 * 1024;
 
     ClientSearch(const Presence& presence, const ClientDescriber& describer,
                  const ClientFilter& filter, std::size_t most);
 
     ClientsFound some(ClientPosition after);
-    /// The same of one user.
+    /// Visits the clients of one user, with the same limits.
     ClientsFound some_of(User& user, SessionId after);
 
 private:
@@ -67,7 +67,7 @@ private:
     const std::size_t most_;
     ClientPosition after_{};
     ClientsFound found_{};
-    std::size_t bytes_ = 0;   ///< of the clients that are summed up
+    std::size_t bytes_ = 0;   ///< bytes of the clients that are summed up
     std::size_t summed_ = 0;  ///< how many clients are summed up
 };
 

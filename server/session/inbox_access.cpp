@@ -27,7 +27,7 @@ void add_under_way(const Session& session, std::vector<InboxEntry>& all) {
     });
 }
 
-/// The place of the first message after the position.
+/// The index of the first message after the position.
 std::size_t place_behind(const std::vector<InboxEntry>& all, InboxPosition after) {
     const auto first = std::ranges::lower_bound(all, after.stamp, {}, &InboxEntry::stamp);
     const auto end = std::ranges::upper_bound(all, after.stamp, {}, &InboxEntry::stamp);
@@ -90,7 +90,8 @@ InboxDropped InboxAccess::drop_some(User& user, Millis now) {
     return dropped;
 }
 
-/// Messages that would be sent again to a device that is away are dropped, too.
+/// Drops waiting messages. If the device is away, messages that would be sent again are dropped,
+/// too.
 std::size_t InboxAccess::drop(Session& session, std::size_t most) {
     Exchanges& exchanges = session.state.exchanges();
     Queue taken;

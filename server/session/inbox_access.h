@@ -43,8 +43,8 @@ struct InboxView {
 
 struct InboxDropped {
     std::size_t messages = 0;
-    std::size_t under_way = 0;  ///< sent to connected devices: these stay
-    bool more = false;          ///< are left
+    std::size_t under_way = 0;  ///< sent to connected devices, so they stay
+    bool more = false;          ///< more messages are left
 };
 
 /// The inbox of a user for the admin API: the messages that wait for the first device, and the
@@ -58,7 +58,7 @@ public:
     static InboxView look(const User& user, InboxPosition after, std::size_t most,
                           std::size_t most_bytes, Millis now);
 
-    /// Drops the messages that are in it, a limited number.
+    /// Drops a limited number of messages of the inbox.
     InboxDropped drop_some(User& user, Millis now);
 
 private:

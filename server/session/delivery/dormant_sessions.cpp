@@ -42,7 +42,8 @@ User& DormantSessions::unpack(DormantRecord& record) {
         session.state.subscribe(router_, session, filter, options_of(record.options),
                                 record.identifier);
         session.keep(cost_of_subscription(filter));
-        interest_.remove(filter, record.table);  // behind that: other shards must never miss it
+        // After `subscribe`, so that other shards never miss the filter.
+        interest_.remove(filter, record.table);
     }
     sessions_.replace(record, session);
     DormantRecord::destroy(&record);
@@ -72,7 +73,7 @@ void DormantSessions::sweep(Tick now, bool may_pack) {
         }
         asleep_until_ = sweep_->until;
         sweep_.reset();
-    } while (asleep_until_ < now);  // only if the clock has jumped
+    } while (asleep_until_ < now);  // repeats only if the clock has jumped
 }
 
 void DormantSessions::pack_all(Tick now) {
@@ -101,7 +102,8 @@ void DormantSessions::pack_if_idle(User& user, Tick now) {
 bool DormantSessions::may_pack(const Session& session, Tick now) const {
     if (!fits_record(session)) return false;
     const Tick ends = session.expiry_timer->ends;
-    const std::int64_t went = std::int64_t{ends} - session.state.expiry() - 1;  // see tick_after
+    // The disconnect, as in tick_after.
+    const std::int64_t went = std::int64_t{ends} - session.state.expiry() - 1;
     const bool is_long_away = went + away_for_ <= now;
     if (!is_long_away || ends <= now + look_ahead_) return false;
     const SubscriptionList& subscriptions = session.state.subscriptions();
@@ -129,7 +131,7 @@ void DormantSessions::pack(Session& session) {
     presence_.replace(*user, record);
 }
 
-/// In the tables.
+/// Enters the record in the totals and tables.
 void DormantSessions::enter(DormantRecord& record) {
     waiting_.messages += record.messages().size();
     waiting_.bytes += record.queued_bytes();

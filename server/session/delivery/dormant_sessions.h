@@ -23,10 +23,10 @@
 
 namespace pulsegate {
 
-/// Packs users whose only state is one disconnected session, a minute after its client left.
-/// Unpacks them when they are needed: by their name, for a message that they have subscribed to, or
-/// because the session is about to end. Only the memory shows the difference. It belongs to the
-/// shard's thread.
+/// Packs a user without other state than one disconnected session, a minute after its client has
+/// left. Unpacks the user when it is needed: by name, for a message that it has subscribed to, or
+/// because the session is about to end. Only the use of memory differs. It belongs to the shard's
+/// thread.
 ///
 /// No other object may refer to a packed session: see `may_pack`.
 class DormantSessions {
@@ -46,15 +46,15 @@ public:
     /// of them. Users with sessions that end now are unpacked afterwards. `may_pack`: no message is
     /// being delivered to disconnected sessions.
     void sweep(Tick now, bool may_pack);
-    /// Packs all that can be packed.
+    /// Packs all sessions that can be packed.
     void pack_all(Tick now);
 
     void reserve(std::size_t filters) { by_filter_.reserve(filters); }
-    /// Once a second.
+    /// Call it once a second.
     void shrink() { shrink_if_sparse(by_filter_); }
     /// May a session of before the restart be restored as a record, with these texts?
     bool may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const;
-    /// Everything about it is known, except the user's presence.
+    /// Adds a restored record. Everything about it is known, except the user's presence.
     void restore(DormantRecord& record, Tick now);
 
     std::size_t subscriptions() const { return by_filter_.size(); }
@@ -96,7 +96,7 @@ private:
     Outbox::Totals& waiting_;
     const Journal& journal_;
     const Receipts& receipts_;
-    const Tick away_for_;    ///< before it is packed
+    const Tick away_for_;    ///< how long a session is away before it is packed
     const Tick look_ahead_;  ///< duration of two sweeps
 
     /// The records that have a subscription.
@@ -105,11 +105,12 @@ private:
     /// One pass over all users.
     struct Sweep {
         PresencePosition done{};
-        PresencePosition end{};  ///< users who changed later were unpacked in between
-        Tick until = 0;          ///< users whose sessions end by then are woken
+        PresencePosition end{};  ///< position of the last user when the sweep began; users that
+                                 ///< change later are unpacked already
+        Tick until = 0;          ///< users with sessions that end until then are unpacked
     };
     std::optional<Sweep> sweep_;
-    Tick asleep_until_ = 0;  ///< no session ends by then while it is packed
+    Tick asleep_until_ = 0;  ///< no packed session ends before this tick
     [[no_unique_address]] OwnerThread thread_;
 };
 

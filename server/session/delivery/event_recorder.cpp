@@ -16,10 +16,10 @@ namespace json = boost::json;
 
 namespace {
 
-/// The most events a minute for one sender's messages to inboxes, and as many for rooms. Each takes
-/// a few hundred bytes on disk, and may cause a push notification.
+/// The maximum number of events per minute about one sender's messages to inboxes, and the same for
+/// rooms. Each event takes a few hundred bytes on disk, and may cause a push notification.
 constexpr unsigned most_waiting_a_minute = 600;
-/// A longer payload is not text for a notification.
+/// A longer payload is not included, because it is no text for a notification.
 constexpr std::size_t longest_told_payload = 4096;
 
 void add_payload(json::object& event, const std::string& payload) {
@@ -83,8 +83,9 @@ void EventRecorder::refused(std::string_view peer, const Connect& connect, Reaso
     add(EventKind::login_refused, json::serialize(event));
 }
 
-/// A message to a room may have very many receivers. Their events don't count against the sender's
-/// limit for messages to friends. 0: the gateway's own messages may cause any number.
+/// The account for events about this message; 0: no limit, for the gateway's own messages. A
+/// message to a room may have very many receivers, so rooms have a separate account. Then their
+/// events don't use up the sender's limit for messages to friends.
 std::uint64_t EventRecorder::causer_of(const Message& message) {
     const bool is_for_room = room_of(message.topic).has_value();
     return message.sender ^ std::uint64_t{is_for_room};
@@ -112,7 +113,8 @@ void EventRecorder::message_waiting(const Message& message, std::string_view to,
     if (settings_.webhook_payload) add_payload(event, message.payload);
     const bool tells_publisher = part && journal_.is_on();
     add(EventKind::message_waiting, json::serialize(event), !tells_publisher);
-    journal_.await(tells_publisher ? std::move(part) : PartRef());  // a notification is urgent
+    // Commits soon, because notifications are urgent.
+    journal_.await(tells_publisher ? std::move(part) : PartRef());
 }
 
 }  // namespace pulsegate

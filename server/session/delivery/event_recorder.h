@@ -20,9 +20,9 @@
 
 namespace pulsegate {
 
-/// Writes events for backends to the log of events, as JSON, but only events that somebody reads.
-/// Events that peers can cause at will have a budget. Events beyond it are counted, but not
-/// written. It belongs to the shard's thread.
+/// Writes events for backends to the log of events, as JSON. It writes only kinds of events that a
+/// reader wants. Peers can cause some kinds at will, so these have a budget; events beyond it are
+/// counted, but not written. It belongs to the shard's thread.
 class EventRecorder {
 public:
     EventRecorder(const BrokerSettings& settings, Journal& journal, Counters& counters)
@@ -30,7 +30,7 @@ public:
 
     bool wants(EventKind kind) const { return settings_.recorded_events & kinds_of(kind); }
 
-    /// Goes into the same unit as the user's other operations of this turn.
+    /// Adds the event to the same unit as the user's other operations of this turn.
     void presence(const PresenceChange& change);
 
     /// The session's client has logged in.
@@ -39,8 +39,8 @@ public:
     void refused(std::string_view peer, const Connect& connect, Reason reason,
                  std::string_view why);
 
-    /// Has the sender's budget for waiting messages room? Otherwise backends are not told about
-    /// another one, and the number of waiting messages is not needed.
+    /// Does the sender's budget have room for another event about a waiting message? If not, the
+    /// number of waiting messages is not needed either.
     bool may_tell_waiting(const Message& message, Millis now);
     void withhold() { ++counters_.events_withheld; }
     /// A message waits for an absent user; it is one of `waiting` messages. `part` is held until

@@ -39,14 +39,14 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
                     "message to {} delivered, but not retained: retain-available is off",
                     in_quotes(message.topic));
     const bool is_acknowledged = message.qos != QoS::at_most_once;
-    // A room's message needs a stamp, stored or not: it tells who has the message.
+    // A room's message needs a stamp even without a store: the places of members are stamps.
     const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
     if (retained || needs_stamp) message.stamp = next_stamp();
     if (retained) {
         message.retained = true;
         message.publisher = publisher ? publisher->fingerprint() : 0;
     }
-    // Otherwise it counts in no account, because it is neither retained nor queued.
+    // Other messages count in no account, because they are neither retained nor queued.
     if (publisher && (retained || is_acknowledged))
         message.sender = fingerprint(publisher->user.name);
     if (retained) judge_retained(message, now);
@@ -60,7 +60,7 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
     return !shared->not_kept;
 }
 
-/// The publisher's shard does this for all shards.
+/// Called on the publisher's shard only, for all shards.
 void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, Millis now) {
     const bool is_deletion = message->payload.empty() || message->not_kept;
     Operation operation = DropRetained{message->stamp, message->topic};
@@ -77,7 +77,7 @@ void FanOut::store_retained(const MessageRef& message, PendingReceipt* receipt, 
         journal_.add_lazily(std::move(operation));
 }
 
-/// True if there is room to retain the message.
+/// Decides whether there is room to retain the message, and sets `not_kept` if not.
 void FanOut::judge_retained(Message& message, Millis now) {
     const bool grows =
         !message.payload.empty() && message.cost() > retained_.cost_of(message.topic);
@@ -98,7 +98,7 @@ void FanOut::judge_retained(Message& message, Millis now) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
-    ++work_;  // a message is work even without subscribers, or senders could keep us here
+    ++work_;  // a message without subscribers counts as work, too, so that a turn ends
     const Interest::Topic topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;
@@ -109,14 +109,14 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
     host_.forward(message, topic, inbox, receipt);
 }
 
-/// True if the message is for this shard; `ShardLinks::forward` asks this of the others.
+/// True if this shard needs the message. `ShardLinks::forward` asks the same about other shards.
 bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
     return place_.count == 1 || inbox == place_.index || host_.interest(place_.index).wants(topic);
 }
 
 void FanOut::receive(const TrackedMessage& tracked, Millis now) {
     const Stamp collected = tracked.collects ? tracked.message->stamp : 0;
-    // Collected at QoS 2, it must come once: see Publishing.
+    // A collected message at QoS 2 must be delivered once: see Publishing.
     const bool is_retried = tracked.collects && tracked.message->qos == QoS::exactly_once;
     receive(tracked.message,
             PartSource(PartRef(new OpenPart(receipts_, tracked.publisher, tracked.receipt,
@@ -139,11 +139,12 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
     std::vector<Recipient> later;
     const auto visit = [&](const Recipient& recipient) {
-        // QoS 0 is for clients that are connected now, not for those that come meanwhile; but
-        // watchers of presence are told of it then.
+        // QoS 0 is only for clients that are connected now. Changes of presence are an exception:
+        // an absent watcher gets the latest state when it is back.
         const bool is_away = !recipient.session->link && message->presence_version == 0;
         if (is_away && recipient.qos == QoS::at_most_once) return;
-        // A device that comes meanwhile must find all earlier messages in the inbox.
+        // Messages to the inbox are not delayed, so that a new device finds all earlier messages in
+        // it.
         if (room == 0 && !recipient.session->is_inbox()) return later.push_back(recipient);
         if (room > 0) --room;
         deliver(recipient, delivery, encoder, parts, now);
@@ -184,8 +185,8 @@ void FanOut::go_on(Millis now) {
         });
 }
 
-/// A group has no user who could be a member of a room, or a watcher. It may have been there before
-/// rooms were closed.
+/// A group has no user that could be a member of a room or a watcher. The group may be older than
+/// the setting that closed rooms.
 void FanOut::fan_out_to_groups(const MessageRef& message, const HashedText& topic,
                                PartSource& parts, Millis now) {
     if (shared_.groups() > 0 && !rooms_.audience(message->topic).is_closed())
@@ -213,7 +214,7 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
                                        const Session* publisher,
                                        const std::optional<std::string>& owner,
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
-    // QoS 0 is not for clients that are away, see `fan_out`.
+    // Absent clients don't get QoS 0, see `fan_out`.
     const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
     if (is_kept) dormant_.wake_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
@@ -221,8 +222,9 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
         auto& session = static_cast<Session&>(*match.subscriber);
         if (!audience.admits(session.user.name)) return;
         const Stamp* const since = audience.since(session.user.name);
-        // It is counted as a member. But in an open room it subscribes like everybody, and what
-        // that brings stays when its membership ends.
+        // An absent member of a closed room gets the message from the room's log. In an open room,
+        // its own subscription counts, and the messages that it brings stay when the membership
+        // ends.
         if (since && audience.is_closed() && RoomLogs::is_behind(session, *since, message)) return;
         const bool is_own = user == &session.user || since;
         if (is_own) session.is_reached = true;
@@ -242,8 +244,8 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
     return found;
 }
 
-/// All that get a message because it is for the user: by the inbox (`since` is null), or as a
-/// member of a room. The user may be unknown here.
+/// Visits all sessions that get the message because of the user: through the inbox (`since` is
+/// null), or as a member of a room. The user may be unknown here.
 template <class Visit>
 FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stamp* since,
                                  const Message& message, const Session* except, Millis now,
@@ -258,9 +260,9 @@ FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stam
     return {.has_room = place.has_room};
 }
 
-/// Visits the user's sessions that don't get the message by a subscription of their own. Returns
-/// how many are away and get it from the room's log; that excludes messages under way when they
-/// left.
+/// Visits the user's sessions that don't get the message by their own subscription. Returns the
+/// number of absent sessions that get it from the room's log. A session gets a message that was
+/// under way when it left directly.
 template <class Visit>
 std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Message& message,
                                     const Session* except, Visit& visit) {
@@ -287,8 +289,8 @@ void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, Pa
     for (; behind > 0; --behind) parts.count(fate);
 }
 
-/// Tells backends of messages that wait for users without a connected device. Returns the last
-/// member of the room that it looked at; nothing if it is done.
+/// Tells backends about messages that wait for users without a connected device. Returns the last
+/// member of the room that it checked; nothing if all are checked.
 std::optional<std::string> FanOut::tell_of_away(const Message& message,
                                                 const std::optional<std::string>& owner,
                                                 const Rooms::Audience& audience, PartSource& parts,
@@ -325,13 +327,13 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
     return std::nullopt;
 }
 
-/// Expired messages do not wait.
+/// Drops expired messages, because they must not count as waiting.
 void FanOut::drop_expired(User& user, Millis now) {
     for (Device& device : user.devices)
         sender_.queues().drop_expired(static_cast<Session&>(device), now);
 }
 
-/// The user's home shard does this for all shards.
+/// Called on each shard, but only the user's home shard tells backends.
 void FanOut::tell_if_away(const Message& message, const std::string& owner, PartSource& parts,
                           Millis now) {
     User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;

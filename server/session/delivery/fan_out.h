@@ -26,10 +26,10 @@
 
 namespace pulsegate {
 
-/// Delivers messages: it routes each message to the shards that need it. On each of them, it
-/// delivers the message to the subscribed sessions, to the devices of the user whose inbox it is
-/// for, and to one member of each shared subscription. It owns undelivered messages; it belongs to
-/// the shard's thread.
+/// Delivers messages: it routes each message to the shards that need it. On each shard, it delivers
+/// the message to the subscribed sessions, to the devices of the user if the topic is an inbox, and
+/// to one member of each shared subscription. It owns undelivered messages; it belongs to the
+/// shard's thread.
 class FanOut {
 public:
     FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery);
@@ -78,10 +78,11 @@ private:
                  const std::optional<std::string>& owner, PartSource parts, Millis now);
     void fan_out_to_groups(const MessageRef& message, const HashedText& topic, PartSource& parts,
                            Millis now);
-    /// The receivers of a message, besides the visited ones.
+    /// The receivers of a message besides the visited sessions.
     struct Found {
-        bool has_room = true;      ///< is there room for the inboxes that it needs?
-        std::uint32_t behind = 0;  ///< absent members of its room, who get it from the log
+        bool has_room = true;  ///< is there room for the inboxes that it needs?
+        /// The number of absent members of its room, which get it from the log.
+        std::uint32_t behind = 0;
     };
     template <class Visit>
     Found visit_recipients(const Message& message, const HashedText& topic,

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 namespace {
 
-/// A look whether anything in an inbox has expired takes little time.
+/// The number of checks for expired messages in an inbox that count as one unit of work.
 constexpr std::size_t looks_of_a_work = 4;
 
 Session& session_of(Device& device) { return static_cast<Session&>(device); }
@@ -32,7 +32,8 @@ Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender
     sender_.queues().totals().inbox_senders = &senders_;
 }
 
-/// Queues report their messages when they are destroyed, and the sessions outlive this object.
+/// The sessions outlive this object, and their queues would report messages to it. So the queues
+/// are cleared.
 Inboxes::~Inboxes() {
     for (const auto& [outbox, inbox] : inboxes_) inbox->state.exchanges().clear();
 }
@@ -59,11 +60,12 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const 
     }
     if (!place.inbox) place.inbox = &create(presence_.find_or_create(name));
     sessions_.stop_expiry(*place.inbox);
-    sessions_.start_expiry(*place.inbox, now);  // in the store, the message's stamp says so
+    sessions_.start_expiry(*place.inbox, now);  // not stored: the message's stamp shows the time
     return place;
 }
 
-/// That forbids the message, if any of its sender's does. If not, it is claimed.
+/// Returns the sender's limit that forbids the message. If none does, charges the message to the
+/// sender.
 std::optional<Limit> Inboxes::limit_reached(Place& place, const User* user,
                                             const Message& message) {
     place.inbox = user ? find(*user) : nullptr;
@@ -91,7 +93,8 @@ void Inboxes::refuse(std::string_view name, Limit limit) {
 /// Counts one more inbox, or returns the limit that forbids it.
 std::optional<Limit> Inboxes::open_one(std::string_view name, InboxSenders::Sender sender,
                                        Millis now) {
-    if (name.size() > longest_name) return Limit::max_inboxes;  // for a message from before
+    // A waiting message of an earlier version may have one.
+    if (name.size() > longest_name) return Limit::max_inboxes;
     const bool grows = may_grow(sender);
     if (grows && accounts_.open(settings_.max_inboxes)) return std::nullopt;
     const Limit limit = grows ? Limit::max_inboxes : Limit::memory_budget;
@@ -102,14 +105,15 @@ std::optional<Limit> Inboxes::open_one(std::string_view name, InboxSenders::Send
     return limit;
 }
 
-/// While memory is scarce, only users without an inbox get one.
+/// May the sender get one more inbox? While memory is scarce, only a sender without any inbox may.
 bool Inboxes::may_grow(InboxSenders::Sender sender) const {
     const auto memory = host_.memory();
     return memory == MemoryState::plenty ||
            (memory == MemoryState::scarce && !senders_.has_any(sender));
 }
 
-/// Ends an inbox of a user with many, for a user with few; but no inbox of a user with a device.
+/// Makes room for a sender with few inboxes by ending an inbox of senders with many. Never ends the
+/// inbox of a user with a device.
 bool Inboxes::make_place(InboxSenders::Sender sender, Limit limit, Millis now) {
     const auto may_end = [&](const Outbox& outbox) {
         return !inboxes_.find(&outbox)->second->user.has_device();
@@ -134,7 +138,8 @@ Session& Inboxes::open(User& user, Millis now) {
     return *inbox;
 }
 
-/// The store is told of a later end, so that it knows the next one before this one has come.
+/// Restarts the inbox's expiry. The stored end is later by a minute, so that the store gets the
+/// next one before it has passed.
 void Inboxes::begin_anew(Session& inbox, Millis now) {
     constexpr WallMillis ahead = 60'000;
     sessions_.stop_expiry(inbox);
@@ -178,8 +183,8 @@ void Inboxes::restore(Session& inbox) {
     enter(inbox);
 }
 
-/// Once a second, ends some inboxes in which everything has expired. The sweep of expired messages
-/// ends the others within a minute.
+/// Once a second, ends some inboxes with only expired messages. The sweep of expired messages ends
+/// the others within a minute.
 void Inboxes::end_expired(Millis now) {
     constexpr std::size_t inboxes_a_turn = 4096;
     if (std::exchange(ended_expired_, tick_at(now)) == tick_at(now) || inboxes_.empty()) return;
@@ -225,7 +230,7 @@ void Inboxes::hand_out(User& user, Millis now) {
     if (Session* const device = lend(user, now)) sender_.send_waiting(*device, now);
 }
 
-/// Messages that are handed out keep their place in the store.
+/// Moves the inbox's messages to the first device's queue. In the store they stay in the inbox.
 Session* Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || user.here == 0) return nullptr;

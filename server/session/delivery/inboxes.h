@@ -50,8 +50,8 @@ public:
         bool has_room = true;                         ///< false: a limit is reached
         std::optional<InboxAccounts::Claim> claim{};  ///< until the message is in the inbox
     };
-    /// The inbox for this message to the user with this name (null: there is no such user yet).
-    /// Creates the inbox if necessary. There is none if the user has a device.
+    /// The inbox for this message to the user with this name (null: the user does not exist yet).
+    /// Creates the inbox if necessary. Returns no inbox if the user has a device.
     Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
     /// The inbox of a user at the login of the first device, for messages promised before.
@@ -75,15 +75,14 @@ public:
     /// Is this an inbox from which a device has messages? It must not end: they may come back.
     bool has_handed_out(const Session& session) const;
 
-    /// Ends the inbox of the user if it is needed no more.
+    /// Ends the inbox of the user if it is no longer needed.
     void end_if_done(User& user, Millis now) { end_if_done_(user, now); }
 
     /// Finds the sender whose messages use most memory on this shard; see InboxSenders.
     [[nodiscard]] bool find_largest(InboxSenders::Search& search, bool with_bodies) const {
         return senders_.find_largest(search, with_bodies);
     }
-    /// Drops the oldest messages of that sender, half of them or as many as one turn allows,
-    /// because there is too little room.
+    /// Drops the oldest messages of that sender: half of them, or as many as one turn allows.
     void drop_some(const InboxSenders::Largest& largest, const char* why, Millis now);
 
     /// Call it after a restart, before its messages are restored.

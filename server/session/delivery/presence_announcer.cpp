@@ -30,7 +30,8 @@ void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis no
     if (ended.cause == Cause::drained) {
         const bool is_awaited = presence_.leave(session.user, session, wall, wall - silent,
                                                 tick_after(now + ended.limit));
-        // Its version has grown. A device that left earlier may have a longer limit.
+        // Stores the new version. The stored limit stays, because a device that left earlier may
+        // have a longer one.
         if (is_awaited) store(user, PutUser::limit_as_stored);
         return;
     }
@@ -40,7 +41,7 @@ void PresenceAnnouncer::departed(Session& session, const Ended& ended, Millis no
         store(user);
 }
 
-/// A user takes some microseconds, more if it is watched.
+/// Takes a limited number of users per call. A user takes some microseconds, more if it is watched.
 bool PresenceAnnouncer::lose_awaited(Millis now) {
     constexpr std::size_t users_a_turn = 256;
     return end_awaited(tick_at(now), users_a_turn, Cause::node_lost, now);
@@ -83,8 +84,9 @@ void PresenceAnnouncer::store(const User& user, std::uint32_t limit) {
     journal_.add_lazily(std::move(row));
 }
 
-/// Its row follows in this turn. A user who comes and goes meanwhile is reported as online first,
-/// unless the disk is in trouble, because then the report would be kept for long.
+/// Tells watchers about a new user only when the user's first row is stored; this turn adds the
+/// row. A user that comes and goes before that is reported as online first. If the disk is in
+/// trouble, this report is left out, because it would be kept for a long time.
 void PresenceAnnouncer::tell_when_stored(User& user, Millis now) {
     MessageRef online;
     if (!journal_.would_be_refused() && is_watched(user))
@@ -112,7 +114,7 @@ void PresenceAnnouncer::tell(const User& user, Millis now) {
         fan_out_.route(message, nullptr, now);
 }
 
-/// Usually nobody subscribes to it, and the message is the costliest part of a change.
+/// Usually the user has no watchers, and the message is the most expensive part of a change.
 bool PresenceAnnouncer::is_watched(const User& user) const {
     const std::string name = presence_topic(user.name);
     const Interest::Topic topic(name);

@@ -35,7 +35,8 @@ public:
           events_(events),
           host_(host) {}
 
-    /// The session's client has logged in, or has taken the session over from the one that is here.
+    /// The session's client has logged in, or has taken over the session of the client that is
+    /// connected.
     void arrived(Session& session, Millis now);
 
     /// The facts about a connection that has ended.
@@ -74,8 +75,8 @@ private:
     struct NewUser {
         std::uint64_t unit;  ///< the journal's unit with the user's first row
         std::string name;
-        MessageRef online;  ///< the message that the user is online; null if nobody watched the
-                            ///< user
+        MessageRef
+            online;  ///< the message that the user is online; null if the user had no watchers
     };
     std::deque<NewUser> new_users_;  ///< bounded by the content of the journal
 };

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t looked_at_a_page = 2000;
 constexpr std::size_t messages_a_page = 200;
 
-/// After this time an unacknowledged message is overdue to be stored.
+/// An unacknowledged message is stored after this time at the latest.
 constexpr Millis until_stored = AckDeadlines::span;
 
 /// The work of a user's presence as JSON, in messages to one client.
@@ -52,7 +52,8 @@ Replay::Replay(const ShardContext& context, const Tables& tables, const Rooms& r
       journal_(context.journal),
       shards_(context.host) {}
 
-/// Of presence, sessions are told everything after a restart.
+/// Must the store remember that the session needs these retained messages? Not for presence,
+/// because sessions get all of it after a restart.
 bool Replay::is_owed(const Session& session, std::string_view filter) const {
     return session.state.owner != 0 && !selects_any_presence(filter) && retained_.may_have(filter);
 }
@@ -85,7 +86,7 @@ void Replay::fall_behind(Session& session, std::uint64_t version) {
     thread_.assert_here();
     const PresencePosition since{.version = version};
     if (session.replay) {
-        // One such request is enough, anywhere after the one that is being answered.
+        // One such request is enough. It may be anywhere after the request that is being answered.
         auto& requests = session.replay->requests;
         const auto same =
             std::find_if(requests.begin() + (session.link ? 1 : 0), requests.end(),
@@ -110,7 +111,7 @@ void Replay::add(Session& session, Request request) {
 
 void Replay::begin_request(Session& session) {
     ReplayState& replay = *session.replay;
-    // A client that fell behind misses only presence.
+    // A client that fell behind has missed only presence.
     replay.retained_done = replay.requests.front().filter.empty();
     replay.after.clear();
     begin_presence(replay);
@@ -129,7 +130,7 @@ void Replay::go_on(Session& session, Millis now) {
     std::size_t looks = looked_at_a_page;
     while (session.replay) {
         ReplayState& replay = *session.replay;
-        if (replay.query != 0 || replay.waiting) return;  // a query, or the backlog, is not done
+        if (replay.query != 0 || replay.waiting) return;  // waits for an answer or for the backlog
         if (room == 0 || looks == 0 || !has_room(session)) return wait_until_drained(session);
         const auto& filter = replay.requests.front().filter;
         if (!replay.retained_done)
@@ -145,18 +146,19 @@ void Replay::go_on(Session& session, Millis now) {
     }
 }
 
-/// Retained messages follow the SUBACK, which may wait for the store. And behind what waits, a page
-/// would only make the queue longer.
+/// Retained messages follow the SUBACK, which may wait for the store. If messages wait already, a
+/// page would only make the queue longer.
 bool Replay::has_room(const Session& session) const {
     const Exchanges& exchanges = session.state.exchanges();
     return sender_.keeps_up(session) && !exchanges.unsent() && !exchanges.holds_suback();
 }
 
-/// At once, because a crash before that would send all of it again.
+/// The notes are stored at once, because a crash before that would send all these messages again.
 void Replay::tick(Millis now) {
     unconfirmed_.shrink();
     if (sent_.empty()) return;
-    if (!sender_.store().store_overdue(now)) return;  // the loop may be late
+    // Called again later; then all sent messages are stored.
+    if (!sender_.store().store_overdue(now)) return;
     std::erase_if(sent_, [&](const auto& each) {
         const auto& [key, since] = each;
         const bool is_safe = since + until_stored <= now;
@@ -210,7 +212,7 @@ void Replay::wait_until_drained(Session& session) {
 void Replay::drained(Session& session) {
     thread_.assert_here();
     if (!session.replay || !session.replay->waiting) return;
-    if (!has_room(session)) return;  // window full: the next acknowledgement continues
+    if (!has_room(session)) return;  // the window is full: the next acknowledgement continues
     session.replay->waiting = false;
     shards_.later(ReplayTurn{new_query(session)});
 }
@@ -313,7 +315,8 @@ void Replay::receive(PresenceQuery& query, Millis now) {
 
 PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
     PresencePage page{.id = query.id, .next = {}, .messages = {}};
-    // Names may be long: the page must not use up the subscriber's output budget.
+    // Limits the bytes of a page, because names may be long and must not use up the subscriber's
+    // output budget.
     std::size_t room = settings_.output_budget / 4;
     const auto state_of = [&](const User& user) {
         looks_ += json_work;
@@ -322,7 +325,7 @@ PresencePage Replay::answer(const PresenceQuery& query, Millis now) {
         return message;
     };
     for (const auto& [name, after] : query.users) {
-        if (room == 0) break;  // not before the first: a page must make progress
+        if (room == 0) break;  // the first user always fits, so that each page makes progress
         MessageRef news;
         presence_.show(name, [&, known = after](const User& user) {
             if (known < user.position()) news = state_of(user);
@@ -350,7 +353,7 @@ void Replay::receive(PresencePage& page, Millis now) {
     has_some ? wait_until_drained(*session) : go_on(*session, now);
 }
 
-/// A page answers the first `requests`.
+/// Notes that a page was sent, which answers the first `requests`.
 void Replay::note_sent_page(const Session& session, std::size_t requests, Millis now) {
     PresencePosition since = session.replay->requests.front().since;
     for (std::size_t i = 1; i < requests; ++i)
@@ -390,7 +393,7 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
     looks_ += session.state.subscription_count();
     for (const Subscription& subscription : session.state.subscriptions()) {
         const auto filter = subscription.filter->text();
-        // No leading wildcard selects presence.
+        // Filters with a leading wildcard don't select presence.
         if (begins_with_wildcard(filter) || !topic_matches(filter, message->topic)) continue;
         wanted = true;
         delivery.retain |= subscription.options.retain_as_published;
@@ -406,7 +409,8 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
 
 // -- ends --
 
-/// At QoS 1, the messages themselves are sent again.
+/// Notes that the client may have missed presence at QoS 0. At QoS 1, the messages themselves are
+/// sent again.
 void Replay::connection_ended(Session& session, Millis last_packet, Millis limit, Millis now) {
     thread_.assert_here();
     looks_ += session.state.subscription_count();
@@ -445,7 +449,7 @@ void Replay::cancel(Session& session, std::string_view filter) {
     if (under_way) pause(session);
     std::erase_if(requests, [&](const Request& request) {
         if (request.filter != filter) return false;
-        if (request.is_owed) sent_[{session.state.owner, request.filter}] = 0;  // owed no more
+        if (request.is_owed) sent_[{session.state.owner, request.filter}] = 0;  // no longer needed
         return true;
     });
     if (!under_way) return;
@@ -475,8 +479,7 @@ void Replay::pause(Session& session) {
     session.replay->query = 0;
     session.replay->asked = 0;
     session.replay->waiting = false;
-    // Changes in the meantime are added to such a request, so it must start again from the
-    // beginning.
+    // Later changes are added to such a request, so it must start from the beginning.
     if (session.replay->requests.front().filter.empty()) begin_request(session);
 }
 

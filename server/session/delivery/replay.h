@@ -63,7 +63,7 @@ public:
     /// The client has unsubscribed: drops the requests for this filter (MQTT 5.0, 3.10.4).
     void cancel(Session& session, std::string_view filter);
 
-    /// Once a second.
+    /// Call it once a second.
     void tick(Millis now);
 
     /// The client has disconnected: drops the query in progress; `go_on` continues after it
@@ -80,10 +80,10 @@ public:
 
     /// The same for all sessions.
     void note_all_sent();
-    /// Does it wait for no answer of a shard?
+    /// Does it wait for no answer of another shard?
     bool is_idle() const { return awaited_.empty(); }
-    /// The session's progress in another process, which had this number of shards; null: it was
-    /// complete.
+    /// Continues the session's progress of another process, which had this number of shards. Null:
+    /// the session has received everything.
     void adopt(Session& session, std::unique_ptr<ReplayState> progress, unsigned shards);
 
     void receive(PresenceQuery& query, Millis now);

@@ -16,7 +16,8 @@ void ShareGroups::Group::set_connected(std::size_t place, bool is_connected) {
     if (is_connected == (place < connected)) return;
     if (is_connected) return swap(place, connected++);
     if (place < next && next <= connected) {
-        // A member that has had its turn fills the gap, so the round continues with the others.
+        // Moves a member that already had its turn into the gap, so that the round continues with
+        // the others.
         swap(place, --next);
         place = next;
     }

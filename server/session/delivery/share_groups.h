@@ -28,15 +28,15 @@ public:
         bool connected;
         SubscribeOptions options;
         std::uint32_t identifier;
-        OwnerId owner;  ///< in the store, or 0
+        OwnerId owner;  ///< owner in the store, or 0
     };
 
     explicit ShareGroups(Interest& interest) : router_(interest) {}
 
     void apply(const GroupMembership& membership);
 
-    /// The member to receive the next message: connected members take turns; if there is none,
-    /// disconnected ones do. Nothing if the group has no members.
+    /// Chooses the member to receive the next message. Connected members take turns. If none is
+    /// connected, the disconnected members take turns. Nothing if the group has no members.
     std::optional<Choice> choose(std::string_view share);
     /// Is any member connected?
     bool has_connected(std::string_view share) const;

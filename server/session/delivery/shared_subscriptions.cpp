@@ -12,7 +12,8 @@ namespace pulsegate {
 
 namespace {
 
-/// A member without a session may take so long to acknowledge what is stored for a retired owner.
+/// A retired owner ends after this time. Until then, the members that received its messages may
+/// acknowledge them.
 constexpr Millis retirement = 10 * 60'000;
 
 QoS qos_of(const Message& message, const ShareGroups::Choice& choice) {
@@ -80,7 +81,8 @@ std::vector<Stamp> SharedSubscriptions::give_back(Session& session, Millis now) 
     const auto goes_back = [](const Delivery& delivery, bool sent) {
         return delivery.share && !(sent && delivery.qos == QoS::exactly_once);
     };
-    // Out of the outbox before any is assigned: one may be assigned to this session again.
+    // Takes all messages out before it assigns any, because one may be assigned to this session
+    // again.
     auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
     std::vector<Stamp> stamps;
     stamps.reserve(deliveries.size());
@@ -110,7 +112,7 @@ void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& t
     });
 }
 
-/// Until now `owner` has the message in the store.
+/// `owner` is the owner that has the message in the store until now; 0: none.
 void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::Choice& choice,
                                  OwnerId owner, PartSource& parts, Millis now) {
     Delivery delivery{.message = message,
@@ -128,8 +130,8 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
     const bool is_stored = delivery.owner != 0;
     if (is_stored && !is_kept && !may_come_again) {
-        // The message ends with this member's session or connection, and then no other may get it
-        // (4.8.2).
+        // The message ends with this member's session or connection. After that, no other member
+        // may get it (4.8.2).
         sender_.store().drop(delivery);
         delivery.owner = 0;
     }
@@ -150,7 +152,7 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     }
 }
 
-/// Limits the QoS 0 messages that wait.
+/// Holds a message until it may be sent. Limits the number of QoS 0 messages that wait.
 void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
     constexpr std::size_t most_waiting = 256;
     auto& held = held_[assigned.member];
@@ -159,7 +161,8 @@ void SharedSubscriptions::hold(GroupDelivery assigned, bool is_ready) {
     held.push_back({std::move(assigned), is_ready});
 }
 
-/// Sends the member the messages that are stored for it, up to the first that is not.
+/// Sends the member the messages that are stored for it, up to the first message that is not
+/// stored.
 void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now) {
     const auto found = held_.find(stored.member);
     auto held = std::move(found->second);
@@ -182,8 +185,8 @@ void SharedSubscriptions::release(const GroupStored::Waiting& stored, Millis now
     }
 }
 
-/// What the member is not sent yet can't be taken from it. So the group asks for it later, behind
-/// the last message.
+/// Messages that were not sent to the member yet can't be taken from it. So the group recalls them
+/// later, after the last one was sent.
 void SharedSubscriptions::recall_held(const GroupMembership& gone) {
     const auto found = held_.find(gone.member);
     if (found == held_.end()) return;
@@ -194,9 +197,9 @@ void SharedSubscriptions::recall_held(const GroupMembership& gone) {
     if (last != held.rend()) last->is_recalled = true;
 }
 
-/// The member's messages are stored for another member before it ends, which takes some
-/// milliseconds if the disk is well. If a crash comes first, the next start gives them to the
-/// groups.
+/// The store keeps the retired owner until its messages are stored for other members. This takes
+/// some milliseconds if the disk works. After a crash before that, the next start gives the
+/// messages to the groups.
 void SharedSubscriptions::retire(OwnerId owner, Millis now) {
     journal_.add(RetireOwner{owner});
     retired_.push_back({owner, now});
@@ -210,14 +213,15 @@ void SharedSubscriptions::tick(Millis now) {
     }
 }
 
-/// Through the mailbox, because members that other shards have restored come before it.
+/// Sent through the mailbox, after the members that other shards have restored.
 void SharedSubscriptions::restore(Delivery delivery) {
     const unsigned group = place_.home_of(*delivery.share);
     shards_.send(group, GroupReturn{std::move(delivery)});
 }
 
-/// What must come once is sent when it is stored that it is this member's. Else another one would
-/// get it after a crash, also if this member's shard has stored that it is done with it.
+/// A message that must not be delivered twice is sent only when the store knows that this member
+/// has it. Otherwise another member could get it after a crash, even if this member's shard has
+/// stored that the member is done with it.
 void SharedSubscriptions::end_turn() {
     if (stored_now_.empty()) return;
     PendingReceipt receipt(receipts_);
@@ -242,7 +246,8 @@ void SharedSubscriptions::receive(GroupStored& stored, Millis now) {
     for (const GroupStored::Waiting& each : stored.messages) release(each, now);
 }
 
-// -- messages between shards: to this one at once, to others through their mailboxes --
+// -- messages between shards: this shard handles its own at once, other shards get them in their
+// mailboxes --
 
 void SharedSubscriptions::send(unsigned shard, GroupMembership membership) {
     if (shard == place_.index) return receive(membership);
@@ -279,8 +284,9 @@ void SharedSubscriptions::receive(GroupMembership& membership) {
 void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
     thread_.assert_here();
     const auto found = members_.find(assigned.member);
-    // The member may have left while this was in the mailbox, or have started a new session. One
-    // that is away keeps it, behind what it has: if others are connected, the group asks for it.
+    // The member may have left while the message was in the mailbox, or may have started a new
+    // session. A disconnected member keeps the message in its queue. If other members are
+    // connected, the group recalls it.
     const bool may_wait =
         assigned.even_if_disconnected || assigned.delivery.qos != QoS::at_most_once;
     const bool takes_it = found != members_.end() && (found->second->link || may_wait) &&
@@ -294,7 +300,8 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
     sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }
 
-/// But what it has by a subscription of its own, too, stays: the store does not tell the two apart.
+/// Gives the queued messages of the group back. A message that the session also has by its own
+/// subscription stays, because the store does not distinguish the two.
 void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     thread_.assert_here();
     const auto found = members_.find(recall.member);
@@ -321,7 +328,7 @@ void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
     const Delivery& delivery = returned.delivery;
     PartSource nobody_waits;
     if (const auto choice = groups_.choose(*delivery.share)) {
-        // It would come late, and QoS 0 does not wait.
+        // The member would get it too late, and QoS 0 does not wait.
         const bool is_too_late = choice->member == returned.from &&
                                  qos_of(*delivery.message, *choice) == QoS::at_most_once;
         if (is_too_late) return sender_.store().drop(delivery);

@@ -59,10 +59,10 @@ public:
     /// Retires the owner of a session that has ended: its messages in the store may be on their way
     /// to other members.
     void retire(OwnerId owner, Millis now);
-    /// Call these before the shard runs: a retired owner, and a message of one.
+    /// Call these before the shard runs, for a retired owner and for each message of such an owner.
     void restore_retired(OwnerId owner, Millis now) { retired_.push_back({owner, now}); }
     void restore(Delivery delivery);
-    /// Once a second.
+    /// Call it once a second.
     void tick(Millis now);
 
     /// Call it before the journal hands in the operations of this turn.
@@ -104,8 +104,8 @@ private:
     struct Held {
         GroupDelivery assigned;
         bool is_ready;
-        bool is_recalled = false;  ///< its member has gone, and the group asks for it and for
-                                   ///< those before it
+        bool is_recalled = false;  ///< its member has gone, and the group will recall it and the
+                                   ///< messages before it
     };
     boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
     boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet

@@ -16,7 +16,7 @@
 
 namespace pulsegate {
 
-/// One of the recipients of a message on this shard.
+/// A recipient of a message on this shard.
 struct Recipient {
     Session* session;
     QoS qos;
@@ -78,8 +78,8 @@ private:
     }
 
     std::deque<Entry> entries_;
-    /// The last message that was added before the session ended. Another session may have the same
-    /// address since then.
+    /// The last message that was added before the session ended. A later session may have the same
+    /// address.
     boost::unordered_flat_map<const Session*, std::uint64_t> ended_;
     std::uint64_t last_ = 0;
     [[no_unique_address]] OwnerThread thread_;

@@ -39,7 +39,7 @@ public:
     /// turn of the loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
-    /// Leaves the task to this broker, after the tasks that wait already.
+    /// Leaves the task to this broker, after all tasks that already wait.
     virtual void later(OwnTurn turn) = 0;
 
 protected:
@@ -86,13 +86,13 @@ class Surroundings {
 public:
     virtual MemoryState memory() const = 0;
 
-    /// Of all shards.
+    /// The totals of all shards.
     virtual GatewayTotals& totals() = 0;
 
     /// Calls `Broker::store_overdue` at that time.
     virtual void call_store_overdue(Millis when) = 0;
 
-    /// For the log of events.
+    /// Records a change of presence for `--events`.
     virtual void record(PresenceChange change) = 0;
 
 protected:

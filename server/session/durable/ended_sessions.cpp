@@ -11,7 +11,7 @@ void EndedSessions::add(std::uint64_t client) {
     latest_[end.client] = end.unit;
 }
 
-/// Usually nothing is pending, and then a login need not compute a fingerprint.
+/// Usually no end is pending. Then a login need not compute a fingerprint.
 bool EndedSessions::contains(std::string_view user, std::string_view client) {
     forget_committed();
     return !ends_.empty() && latest_.contains(fingerprint(user, client));

@@ -9,16 +9,16 @@
 
 namespace pulsegate {
 
-/// The clients of one shard whose session has ended although the disk may not know it yet: after a
-/// crash the session would come back, with packet identifiers that are in use. Its size is bounded
-/// by the content of the journal. It belongs to the shard's thread.
+/// The clients of one shard with sessions that have ended, although the disk may not know it yet.
+/// After a crash such a session would come back, with packet identifiers that are in use. The size
+/// is bounded by the content of the journal. It belongs to the shard's thread.
 class EndedSessions {
 public:
     explicit EndedSessions(const Journal& journal) : journal_(journal) {}
 
     /// The EndOwner of the client with this fingerprint was added to the journal.
     void add(std::uint64_t client);
-    /// Has a session of this client ended without a commit of this?
+    /// Has a session of this client ended, and is its end not committed yet?
     bool contains(std::string_view user, std::string_view client);
 
 private:

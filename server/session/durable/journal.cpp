@@ -12,10 +12,10 @@ namespace pulsegate {
 
 namespace {
 
-/// RETAIN as it was published, because another receiver may need it.
+/// The RETAIN flag as it was published. It is stored because another receiver may need it.
 constexpr std::uint32_t retain_flag = 4;
 
-/// Operations that may be lost do not wait for others beyond this.
+/// If more bytes wait, operations that may be lost no longer wait for others.
 constexpr std::size_t most_lazy_bytes = 1024 * 1024;
 
 void add_waiter(std::vector<PartRef>& parts, PartRef part) {
@@ -95,8 +95,9 @@ void Journal::put(const MessageRef& message, Receiver receiver, PartRef part, Mi
     await(std::move(part));
 }
 
-/// A room's message may need an inbox for each of very many members: it is one operation behind all
-/// of these owners, for the store merges the receivers of each with those before.
+/// Moves a new owner in front of the message that it will receive. A room's message may need
+/// inboxes for very many members. Then it stays one operation behind all these owners; otherwise
+/// the store would have to merge its receivers again and again.
 void Journal::put_owner_first(Stamp stamp) {
     const std::size_t count = turn_.operations.size();
     if (count < 2 || !std::holds_alternative<PutOwner>(turn_.operations.back())) return;
@@ -124,8 +125,9 @@ void Journal::cancel(CancelDelayed cancel, DelayedCancelled answer) {
 }
 
 void Journal::done(OwnerId owner, Stamp stamp) {
-    // Another shard may store it. What is done before it is stored, the store would take for a
-    // message that comes late, and the owner would get it again after a restart.
+    // Another shard may store the message. If the store heard first that the owner is done, it
+    // would treat the message as one that comes late, and the owner would get it again after a
+    // restart.
     if (receipts_.note_done_if_collected(stamp, owner)) return;
     begin_turn();
     auto* last = turn_.operations.empty() ? nullptr : std::get_if<Done>(&turn_.operations.back());
@@ -142,16 +144,17 @@ void Journal::flush() {
     thread_.assert_here();
     in_turn_ = false;
     if (turn_.operations.empty() && !turn_.is_urgent) return;
-    // Take it out first, because answers below may add to the next unit.
+    // Taken out first, because answers may add operations to the next unit.
     Turn turn = std::exchange(turn_, {});
     if (!is_refused()) {
         bytes_ += turn.waiting.bytes;
         waiting_.push_back(std::move(turn.waiting));
         ++handed_in_;
-        // Otherwise clients might not be read for a second, only because the store waits for more.
+        // Without this, clients might not be read for up to a second, only because the store waits
+        // for more operations.
         const bool is_urgent = turn.is_urgent || bytes_ > most_lazy_bytes;
         host_.submit(std::move(turn.operations), is_urgent, generation_);
-    } else {  // after the refused operations, or the order would be lost
+    } else {  // behind the refused operations, to keep the order
         UnitDone done{true, std::move(turn.operations), {}};
         answer(turn.waiting, done);
         keep(done, refused_.operations.size());
@@ -167,19 +170,20 @@ void Journal::receive(UnitDone& done) {
     if (waiting_.empty()) retrying_ = false;
     refused_.retried_bytes = 0;
     answer(unit, done);
-    // Units are answered in order, and a retry is alone, so operations that came meanwhile are
-    // younger.
+    // Units are answered in order, and a retry is the only unit under way. So later operations are
+    // kept behind these.
     if (done.refused) refused_.given_back += keep(done, refused_.given_back);
-    // Nothing will be handed in again, so the store would go on refusing units of this generation.
+    // Nothing will be handed in again, so the generation grows here. Otherwise the store would go
+    // on refusing units of this generation.
     if (done.refused && waiting_.empty() && refused_.operations.empty()) ++generation_;
     if (!done.refused && waiting_.empty()) take_up_refused(done);
     if (is_committed(last_return_)) last_return_ = 0;
-    // At once, because nothing counts as committed while something later is refused.
+    // Removed at once, because nothing counts as committed while a later unit is refused.
     while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
 }
 
-/// The store works again: hands in what came meanwhile. Without operations, those who came
-/// meanwhile wait only for operations that have just been committed.
+/// The store works again: hands in the operations that were kept meanwhile. If there are none, the
+/// waiting parts only wait for operations that have just been committed.
 void Journal::take_up_refused(const UnitDone& done) {
     if (!refused_.operations.empty()) return hand_in_again();
     const auto parts = std::exchange(refused_.retried_parts, {});
@@ -188,7 +192,7 @@ void Journal::take_up_refused(const UnitDone& done) {
 }
 
 void Journal::answer(Waiting& unit, const UnitDone& done) {
-    // It is unknown which operation was left out, so all are told that theirs may be the one.
+    // It is unknown which operation was left out, so all waiters of the unit are told of a refusal.
     if (done.refused || done.incomplete)
         for (const PartRef& part : unit.parts) part->refuse();
     if (done.incomplete)
@@ -209,8 +213,8 @@ void Journal::answer(Waiting& unit, const UnitDone& done) {
     }
 }
 
-/// Keeps refused operations to hand them in again, except those that were promised to nobody.
-/// Returns how many.
+/// Keeps refused operations to hand them in again, except operations that nobody was promised.
+/// Returns how many it keeps.
 std::size_t Journal::keep(UnitDone& done, std::size_t place) {
     std::erase_if(done.operations, [](const Operation& operation) {
         const auto* put = std::get_if<PutDelayed>(&operation);
@@ -226,10 +230,11 @@ std::size_t Journal::keep(UnitDone& done, std::size_t place) {
 
 void Journal::tick() {
     thread_.assert_here();
-    // But not while others must still be inserted among them.
+    // Leaves nothing out while answers of earlier units must still be inserted among the
+    // operations.
     if (retrying_ || waiting_.empty()) refused_.operations.leave_out_replaced();
     if (!waiting_.empty()) return;
-    if (refused_.operations.empty()) {  // everything was committed, or promised to nobody
+    if (refused_.operations.empty()) {  // everything was committed, or was not promised
         std::exchange(refused_.retried_parts, {}).clear();
         if (host_.store_awaits_units()) await({});
         return;
@@ -240,7 +245,8 @@ void Journal::tick() {
 
 void Journal::hand_in_again() {
     refused_.given_back = 0;
-    // While it is tried again, the clients go on: others have waited for long.
+    // Clients are read again during a retry, because they have waited for a long time. So its bytes
+    // are not added to `bytes_`.
     const std::size_t bytes = refused_.operations.bytes();
     (retrying_ ? refused_.retried_bytes : bytes_) += bytes;
     waiting_.push_back({.retried_parts = std::exchange(refused_.retried_parts, {}),
@@ -255,7 +261,7 @@ WallMillis as_wall_time(Millis when, Millis now) {
 }
 
 Millis as_monotonic_time(WallMillis when, Millis now) {
-    // Never 0, which is "never", nor before the process began.
+    // Never 0, because 0 means "never". A time before the process began is set to 1.
     return when == 0 ? 0 : std::max<Millis>(now + (when - wall_now()), 1);
 }
 

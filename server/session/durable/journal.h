@@ -18,8 +18,8 @@
 namespace pulsegate {
 
 /// The operations that one shard wants to store. The operations of one turn of the loop are one
-/// unit. If the store refuses them, because the disk is in trouble, everybody who waits is told.
-/// But memory already has their effects. So the journal keeps the operations and hands them in
+/// unit. If the store refuses a unit, because the disk is in trouble, all its waiters are told. But
+/// memory already has the effects of the operations. So the journal keeps them and hands them in
 /// again, in order, until the store accepts them. It belongs to the shard's thread.
 class Journal {
 public:
@@ -32,17 +32,17 @@ public:
     bool stores_retained() const { return is_on() && place_.index == 0; }
     /// Would the store refuse operations that are added now? Another shard may have noticed it.
     bool would_be_refused() const { return is_refused() || host_.store_refuses(); }
-    /// Has it refused operations that it has not accepted since?
+    /// Has the store refused operations that it has not accepted since?
     bool is_refused() const { return retrying_ || !refused_.operations.empty(); }
 
     /// Is there only room for data that was promised before?
     bool takes_nothing_new() const { return host_.store_takes_nothing_new(); }
 
-    /// Has it refused so much that new requests of clients must be refused, if they can be?
+    /// Has the store refused so much that new requests of clients must be refused, if they can be?
     bool is_refused_much() const {
         return is_refused() && refused_bytes() > settings_.most_unstored_bytes;
     }
-    /// Has it refused so much that logins must be refused, too?
+    /// Has the store refused so much that logins must be refused, too?
     bool is_refused_too_much() const {
         return is_refused() && refused_bytes() / 2 > settings_.most_unstored_bytes;
     }
@@ -54,22 +54,22 @@ public:
     void add(Operation operation, PartRef part = {});
     /// `part` is held until everything that was added so far is committed.
     void await(PartRef part);
-    /// The same for waiters that must not be told about a refusal: it waits until the store accepts
-    /// everything.
+    /// The same for waiters that must not be told about a refusal: the part is held until the store
+    /// accepts everything.
     void await_retries(PartRef part);
-    /// For operations that may be lost: they wait for others, or for a second.
+    /// Adds an operation that may be lost. It waits for other operations, at most a second.
     void add_lazily(Operation operation);
     /// Notes lazily that the owner's client is back.
     void returned(OwnerId owner);
 
     /// Stores the message for one receiver. It is stored once for all receivers of one turn.
     void put(const MessageRef& message, Receiver receiver, PartRef part, Millis now);
-    /// Stores it for the receivers of several shards, which are told when it is stored. If it is
-    /// refused, they are told later than the holders of `part`.
+    /// Stores the message for the receivers of several shards, which are told when it is stored. If
+    /// the store refuses it, they are told later than the holders of `part`.
     void put(const MessageRef& message, Collected collected, const PartRef& part, Millis now);
     /// Stores a message that is published later. With a null `part`, it may be lost.
     void put(PutDelayed delayed, PartRef part);
-    /// Appends to the log of events; it may be lost, unless somebody awaits it.
+    /// Appends to the log of events. The event may be lost, unless a part awaits it.
     void put(PutEvent event);
     /// Cancels a delayed message. The host gets the completed answer.
     void cancel(CancelDelayed cancel, DelayedCancelled answer);
@@ -96,7 +96,7 @@ public:
         return waiting_.empty() && !in_turn_ && turn_.operations.empty() && !is_refused();
     }
 
-    /// Did clients of this shard come back without the store knowing it yet?
+    /// Have clients of this shard come back, and does the store not know it yet?
     bool has_returns() const { return last_return_ != 0; }
 
     /// The number of the unit that gets the operations that are added now.
@@ -179,7 +179,7 @@ private:
 
 /// A time on the monotonic clock as one on the wall clock; 0 stays 0, "never".
 WallMillis as_wall_time(Millis when, Millis now);
-/// The other way round.
+/// The reverse.
 Millis as_monotonic_time(WallMillis when, Millis now);
 
 /// The message that `Journal::put` has stored.

@@ -30,7 +30,7 @@ struct DelayedTurn {};
 
 /// A client's delayed message was cancelled, or did not exist.
 struct DelayedCancelled {
-    ReceiptId receipt;  ///< a part of this receipt is settled; 0: nobody waits
+    ReceiptId receipt;  ///< a part of this receipt is settled; 0: none
     std::uint16_t packet_id;
     QoS qos;
     bool is_promised = false;  ///< see CancelDelayed

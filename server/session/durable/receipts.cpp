@@ -99,7 +99,8 @@ void Receipts::stop_collecting(Stamp stamp) {
         unstored_.erase(found);
         return;
     }
-    // It was retained, and some have subscribed meanwhile. For them it is in this shard's journal.
+    // Sessions may have received the retained message because they have subscribed meanwhile. This
+    // shard's journal stores it for them.
     shards_.send(place_.index, MessageStored{stamp});
 }
 

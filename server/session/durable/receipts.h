@@ -39,7 +39,7 @@ struct Collected {
 /// collected receivers.
 using LastStep = std::function<void(const PartRef&, Collected)>;
 
-/// The kind of a waiting packet, as far as others wait for it.
+/// The kind of a waiting packet, as far as other parts need it.
 enum class Held : std::uint8_t { answer, message, suback };
 
 /// An answer to a client that waits until all parts of its receipt are settled.
@@ -110,14 +110,14 @@ public:
     void answer(Session& session, HeldAnswers& answers, ReceiptId receipt, Buffer accepted,
                 Buffer refused, std::size_t charge, Held kind);
 
-    /// Null if nobody waits for the answer, any more or yet.
+    /// The session that waits for the answer; null if there is none yet, or no longer.
     Session* session_of(ReceiptId receipt) const { return receipts_.at(receipt)->session; }
     /// Replaces the packet that was given to `answer`, if it is not sent yet.
     void replace_accepted(ReceiptId receipt, Buffer accepted) {
         receipts_.at(receipt)->accepted = std::move(accepted);
     }
 
-    /// As if the store had refused a part of it.
+    /// Treats the receipt as if the store had refused a part of it.
     void refuse(ReceiptId receipt) { receipts_.at(receipt)->is_refused = true; }
 
     void then(ReceiptId receipt, LastStep last_step);
@@ -148,10 +148,10 @@ public:
     /// Are its receivers being collected while it is not stored yet?
     bool is_collected(Stamp stamp) const { return unstored_.contains(stamp); }
 
-    /// Does nobody wait for anything?
+    /// Is there no open receipt and no collected message?
     bool is_idle() const { return receipts_.empty() && unstored_.empty(); }
 
-    /// Its answer was sent, or nobody waits for the answer.
+    /// The receipt's answer was sent, or its client is gone.
     void forget(Receipt& receipt);
 
     /// The shard ends: parts that are settled from now on have no effect.
@@ -202,9 +202,9 @@ public:
     OpenPart(const OpenPart&) = delete;
     OpenPart& operator=(const OpenPart&) = delete;
 
-    /// The store refuses it.
+    /// The store refuses the operation of this part.
     void refuse() { refused_ = true; }
-    /// If the store refuses what it waits for, it waits until the store accepts that.
+    /// If the store refuses the operation, the part is held until the store accepts it.
     void await_retries() { is_retried_ = true; }
     bool awaits_retries() const { return is_retried_; }
     void count(Fate fate) {
@@ -233,14 +233,14 @@ class PendingReceipt {
 public:
     explicit PendingReceipt(Receipts& receipts) : receipts_(receipts) {}
 
-    /// Nobody waits for an answer.
+    /// Counts receivers only: no answer waits for this receipt.
     void only_count() { only_counts_ = true; }
     bool only_counts() const { return only_counts_; }
     /// See OpenPart. Call it before anything else.
     void await_retries() { is_retried_ = true; }
-    /// This shard's part, which is always the same. Null if nobody waits for it.
+    /// This shard's part; each call returns the same one. Null if no answer waits for it.
     PartRef part();
-    /// Adds a part that others settle. Returns 0 if nobody waits for it.
+    /// Adds a part that another shard settles. Returns 0 if no answer waits for it.
     ReceiptId add_part();
     /// The message is stored when all shards have named its receivers.
     void collect(MessageRef message) { collected_ = std::move(message); }
@@ -272,7 +272,8 @@ private:
     PartRef part_;
 };
 
-/// The part or receipt that is told, if any, when a message is safe, and with which result.
+/// Where the result for each receiver of a message is counted: in a part, in a pending receipt, or
+/// nowhere.
 class PartSource {
 public:
     PartSource() = default;

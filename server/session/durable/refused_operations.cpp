@@ -17,8 +17,8 @@ namespace pulsegate {
 
 namespace {
 
-/// The row that an operation replaces as a whole: of a user, of an owner's absence, or of a
-/// retained message.
+/// A row that some operations replace as a whole: a row of a user, of an owner's absence, of a
+/// member's place or of a retained message.
 struct ReplacedRow {
     enum class Table : std::uint8_t { user, away, absence, retained };
 
@@ -40,7 +40,8 @@ struct ReplacedRowHash {
 
 using ReplacedTable = ReplacedRow::Table;
 
-/// Nothing if it changes other rows, or depends on their contents.
+/// The row that the operation replaces. Nothing if it changes other rows, or depends on the old
+/// content.
 const auto row_that_is_replaced = Overloaded{
     [](const PutUser& put) {
         const bool is_whole = put.limit != PutUser::limit_as_stored;
@@ -71,15 +72,15 @@ const auto row_that_is_replaced = Overloaded{
     [](const auto&) { return std::optional<ReplacedRow>(); },
 };
 
-/// The operation with the highest rank decides the row: retained messages have stamps, and may come
-/// in another order.
+/// The operation with the highest rank decides the row. Retained messages have stamps, and may be
+/// submitted in another order.
 std::uint64_t rank_of(const Operation& operation, std::size_t place) {
     if (const auto* put = std::get_if<PutRetained>(&operation)) return put->stamp;
     if (const auto* drop = std::get_if<DropRetained>(&operation)) return drop->stamp;
     return place;
 }
 
-/// For each operation: true if another one replaces what it writes.
+/// Which operations are replaced by a later one?
 std::vector<bool> which_are_replaced(const std::vector<Operation>& operations) {
     boost::unordered_flat_map<ReplacedRow, std::uint64_t, ReplacedRowHash> last;
     for (std::size_t i = 0; i < operations.size(); ++i) {

@@ -8,8 +8,8 @@
 namespace pulsegate {
 
 /// Operations that the store has refused, in order. Memory already has their effects, so they are
-/// handed in again until the store accepts them. While the store is in trouble, users come and go
-/// and publish retained messages. Only the last state of each is kept.
+/// handed in again until the store accepts them. If several operations replace the same row, only
+/// the last one is kept. So they stay few, even if users come and go while the store is in trouble.
 class RefusedOperations {
 public:
     bool empty() const { return operations_.empty(); }

@@ -44,8 +44,8 @@ struct PresencePage {
 /// A message whose publisher is answered when it is safe: this shard answers with a SettledPart.
 struct TrackedMessage {
     MessageRef message;
-    unsigned publisher;  ///< its shard
-    ReceiptId receipt;   ///< there
+    unsigned publisher;  ///< the publisher's shard
+    ReceiptId receipt;   ///< the receipt on that shard
     bool collects;       ///< the answer names the receivers, and the publisher's shard stores them
 };
 
@@ -69,7 +69,8 @@ struct GroupMembership {
         joins,
         leaves,
         goes_away,
-        gives_back,  ///< goes away, and leaves its messages to other members, if any are connected
+        gives_back,  ///< goes away, and leaves its messages to other members if one of them is
+                     ///< connected
         comes_back
     };
     Change change;
@@ -105,7 +106,7 @@ struct GroupReturn {
                          ///< from before a restart
 };
 
-/// What the brokers of different shards send to each other, besides published messages.
+/// The messages between brokers of different shards, besides published messages.
 using ShardMessage =
     std::variant<PresenceQuery, PresencePage, TrackedMessage, SettledPart, MessageStored,
                  GroupMembership, GroupDelivery, GroupRecall, GroupReturn>;

@@ -31,7 +31,7 @@ ConnectAgreement agree(const BrokerSettings& settings, const Connect& connect);
 /// The longest Session Expiry Interval that is granted, in seconds.
 std::uint32_t longest_session_expiry(const BrokerSettings& settings);
 
-/// Why this CONNECT can't be accepted for any user; or nothing.
+/// The reason why this CONNECT can't be accepted for any user; nothing if it can.
 std::optional<Refusal> objection_to_connect(const BrokerSettings& settings, const Connect& connect);
 
 /// The content of a CONNACK besides the agreement.

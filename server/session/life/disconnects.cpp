@@ -17,8 +17,8 @@ void Disconnects::receive(Session& session, const Disconnect& disconnect) {
         session.state.set_expiry(std::min(*asked, most));
         if (session.state.owner != 0) keeper_.store_owner(session);
     }
-    // Only the normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for it to be
-    // published, the other reasons are errors.
+    // Only a normal disconnection cancels the will (MQTT 5.0, 3.1.2.5): 0x04 asks for the will to
+    // be published, and the other reasons are errors.
     if (disconnect.reason == Reason::success) wills_.keep(session, nullptr);
     session.link->end({Cause::logout, Reason::success, "the client disconnected"});
 }
@@ -65,7 +65,7 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     end_surplus(session, now);
 }
 
-/// An inbox from which a device has messages gives way to the next session.
+/// Ends a session if there are too many. An inbox from which a device has messages is skipped.
 void Disconnects::end_surplus(Session& session, Millis now) {
     constexpr int inboxes_skipped = 16;
     for (int left = inboxes_skipped; left > 0; --left) {
@@ -96,21 +96,22 @@ void Disconnects::tell_history(const Session& session, const Ending& ending, Mil
                                      .link = session.link});
 }
 
-/// As after a crash, its time begins with the next start, and so does the delay of its will: a
-/// server that stops may put off wills until then (MQTT 5.0, 3.1.2.5). But other than then it is
-/// known that the client has gone, and what it was sent. A drained session is awaited, and if this
-/// process lives on for so long, its time begins when its limit of silence has passed.
+/// The session's time begins with the next start, as after a crash. So does the delay of its will:
+/// a server that stops may delay wills until then (MQTT 5.0, 3.1.2.5). Unlike after a crash, the
+/// store knows that the client has gone, and which messages it was sent. A drained session is
+/// awaited. If this process does not end, the session's time begins when its limit of silence has
+/// passed.
 void Disconnects::leave_to_next_start(const Session& session) {
     journal_.add_lazily(
         PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
 }
 
-/// A login that still waits for the store ends here: if it was accepted now, its user would be
-/// online after all users were told that it is offline.
+/// Also ends logins that still wait for the store. Otherwise a user could come online after all
+/// users were announced as offline.
 void Disconnects::announce_shutdown(Millis now) {
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
-    std::vector<Session*> connected;  // their watchers may be unpacked
+    std::vector<Session*> connected;  // copied, because announcing may unpack watchers
     sessions_.for_each([&](Session& session) {
         if (session.link) connected.push_back(&session);
     });

@@ -4,15 +4,16 @@ namespace pulsegate {
 
 namespace {
 
-/// If the session's client is away, only its will has that time.
+/// When the token of the session's login was issued. If the client is absent, only its will still
+/// knows it.
 std::optional<std::int64_t> token_issued(const Session& session) {
     if (session.authorization) return session.authorization->token_issued;
     const StoredWill* const will = session.link ? nullptr : session.state.will();
     return will ? will->token_issued : std::nullopt;
 }
 
-/// True if the client logged in after the administrator's request. If the clock was set back
-/// meanwhile, a login may seem to be in the future; then it came before the request.
+/// True if the client logged in after the administrator's request. If a login seems to be in the
+/// future, the clock was set back meanwhile, and the login came before the request.
 bool has_come_later(const Session& session, const Eviction& eviction) {
     return session.since > eviction.arrived_by && session.since <= wall_now();
 }
@@ -53,8 +54,8 @@ bool Evictions::end_due(Millis now) {
     return more;
 }
 
-/// A user with more clients than one turn can disconnect is met again in the next turn, when the
-/// first ones have gone.
+/// Checks some users in each turn. If a user has more clients than one turn can disconnect, the
+/// next turn continues with this user.
 void Evictions::judge_logins() {
     constexpr std::size_t users_a_turn = 1000;
     if (!judged_logins_) return;
@@ -88,7 +89,8 @@ Evicted Evictions::evict(const Eviction& eviction, Millis now) {
     return evicted;
 }
 
-/// Connected clients come first, and are gone at the end of the turn.
+/// Evicts some of the user's clients. Connected clients are first in the list, and are gone at the
+/// end of the turn.
 void Evictions::evict_some(User& user, const Eviction& eviction, Evicted& evicted, Millis now) {
     const auto began_at = work();
     for (auto next = user.devices.begin(); next != user.devices.end();) {

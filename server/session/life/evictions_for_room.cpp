@@ -11,10 +11,10 @@ namespace pulsegate {
 
 namespace {
 
-/// A user with more than this may lose sessions, however few other users there are.
+/// A user with more bytes may lose sessions, however few other users there are.
 constexpr std::size_t unfair = 64 * 1024 * 1024;
 
-/// No user with less loses any, when the memory of the whole process is short.
+/// If the memory of the whole process is short, a user with fewer bytes loses no session.
 constexpr std::size_t worth_ending = 8 * 1024 * 1024;
 
 struct BytesInMemory {
@@ -57,11 +57,11 @@ std::size_t bytes_held(const PresenceEntry& user) {
 }
 
 constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory, true};
-/// Leaves the bodies in inboxes to the store.
+/// The same without bodies in inboxes, which can be left to the store.
 constexpr HeldBytes in_memory_with_store{in_memory.of_user, in_memory.of_room, false};
 constexpr HeldBytes waiting{&bytes_held<BytesWaiting>, &Outbox::queued_bytes, true};
 
-/// Finds the holder of the most memory: a user with sessions, a room, or a sender of messages in
+/// The largest holders of memory: a user with sessions, a room, and a sender of messages in
 /// inboxes.
 struct Takers {
     const Holder& holder;
@@ -71,16 +71,17 @@ struct Takers {
     std::size_t most() const { return std::max({holder.bytes, log.bytes, inboxes.bytes}); }
     std::size_t sum() const { return holder.sum + log.sum + inboxes.sum; }
     unsigned holders() const { return holder.holders + inboxes.holders; }
-    /// A user with a fair share never pays for rooms that together take more than all users,
-    /// however little each room takes.
+    /// Do rooms pay? They do if a room takes more than each user, or if all rooms take more than
+    /// all users and no user exceeds a fair share.
     bool rooms_pay(std::size_t fair) const {
         const auto of_user = std::max(holder.bytes, inboxes.bytes);
         return log.bytes > of_user || (log.sum > holder.sum + inboxes.sum && of_user <= fair);
     }
 };
 
-/// True if as much has expired since the search began as halving the largest would free. Then the
-/// next measurement may show that it was enough. Less must not delay the eviction.
+/// True if as many bytes have expired since the search began as halving the largest holder would
+/// free. Then the next measurement may show that this was enough. Fewer bytes must not delay the
+/// eviction.
 bool is_worth_waiting(std::uint64_t expired, const Takers& takers) {
     return expired > 0 && 2 * expired >= takers.most();
 }
@@ -128,8 +129,9 @@ bool Evictions::is_over_budget() const {
     return sessions_.over_budget(bodies + sender_.queues().bytes_of_all_entries());
 }
 
-/// Nobody pays who takes no more than that. If all that could be ended is little, somebody else
-/// takes the memory; if it is much, though each takes little, those with more than the average pay.
+/// A user with no more than this many bytes never pays. If all sessions together take little, other
+/// data fills the memory. If they take much although each takes little, users above the average
+/// pay.
 std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool is_short) const {
     const std::size_t each = std::max(holders, 1u);
     if (!is_short)
@@ -138,11 +140,11 @@ std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool is_sho
     return is_little ? worth_ending : std::min(worth_ending, (sum - 1) / each);
 }
 
-/// When memory runs short, what has expired goes first. If that is not enough, the user with the
-/// most of it pays, and nobody who takes no more than a fair share. True if there is more to do.
+/// When memory is short, expired messages are dropped first. If that is not enough, the largest
+/// holder pays, but no user with at most a fair share. Returns true if there is more to do.
 bool Evictions::make_room(Millis now) {
     const bool is_short = memory_.used_up();
-    if (!is_short && !is_over_budget()) {  // it is over
+    if (!is_short && !is_over_budget()) {  // the shortage is over
         search_in_memory_.reset();
         return false;
     }
@@ -171,12 +173,12 @@ bool Evictions::make_room(Millis now) {
                              : "persistent-session-bytes is exceeded, and its user takes most",
                     now);
     if (is_short)
-        malloc_trim(0);  // or the allocator would keep it, and the next user would pay as well
-    return !is_short;    // which is measured once a second
+        malloc_trim(0);  // otherwise the allocator keeps the memory, and the next user pays, too
+    return !is_short;    // the shortage is measured once a second
 }
 
-/// Ends the user's sessions, a few in each turn: those of disconnected clients at once, the others
-/// with their connections.
+/// Ends the user's sessions, a few in each turn. Sessions of disconnected clients end at once, the
+/// others end with their connections.
 void Evictions::end_largest(const std::string& name, const char* why, Millis now) {
     User* const user = presence_.find(name);
     if (!user) return;

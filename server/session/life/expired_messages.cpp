@@ -4,7 +4,7 @@ namespace pulsegate {
 
 namespace {
 
-/// About how many messages expire in one turn; a queue is not divided.
+/// The approximate number of messages that expire in one turn; a queue is not divided.
 constexpr std::uint64_t messages_a_turn = 16'384;
 
 }  // namespace
@@ -20,8 +20,8 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     return true;
 }
 
-/// Returns the user, who may be another entry now, or null if it stops because the turn's work is
-/// used up. A packed session is unpacked only if something has expired.
+/// Returns the user, or null if it stops because the turn's work is used up. A packed session is
+/// unpacked only if a message has expired, and then the user has another entry.
 const PresenceEntry* ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until,
                                            Millis now) {
     if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))

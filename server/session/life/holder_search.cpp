@@ -20,7 +20,7 @@ bool HolderSearch::go_on(ExpiredMessages& expired, RoomLogs& logs, const Inboxes
     return false;
 }
 
-/// The one who has been so for longest, of two with as much.
+/// If two users have equally many bytes, the user that was counted first stays the holder.
 void HolderSearch::count(const PresenceEntry& user) {
     const std::size_t bytes = counted_.of_user(user);
     holder_.sum += bytes;

@@ -37,7 +37,7 @@ public:
     HolderSearch(HeldBytes counted, std::uint64_t expired_before)
         : expired_before(expired_before), counted_(counted) {}
 
-    /// Looks at some more; returns true when it has looked at all.
+    /// Examines some more users, rooms and senders. Returns true when all were examined.
     [[nodiscard]] bool go_on(ExpiredMessages& expired, RoomLogs& logs, const Inboxes& inboxes,
                              Millis now);
 
@@ -51,8 +51,8 @@ private:
     void count(const PresenceEntry& user);
 
     const HeldBytes counted_;
-    std::optional<PresencePosition> next_user_{PresencePosition{}};  ///< nothing: all users are
-                                                                     ///< counted
+    /// Nothing: all users are counted.
+    std::optional<PresencePosition> next_user_{PresencePosition{}};
     Holder holder_;
     RoomLogs::Largest log_;
     bool has_all_logs_ = false;

@@ -34,8 +34,8 @@ namespace pulsegate {
 
 namespace {
 
-/// True if the session may expire before a process that dies now is back, or if the disk does not
-/// know yet that its client is back.
+/// True if the session may expire before a restarted process is ready, or if the disk does not know
+/// yet that its client is back.
 bool is_near_end(const Session& session, Millis now) {
     constexpr Tick to_come_back = 10 * 60;
     const bool is_away = session.expiry_timer != nullptr;
@@ -138,7 +138,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool assigned = connect.client_id.empty();
     ConnackDetails details{.assigned_client_id = assigned ? client : std::string_view(),
                            .user = name};
-    // Checked before anything happens, because a login fails if the client can't be told of it.
+    // Checked before anything changes: if the CONNACK is too large for the client, the login fails.
     if (accepting_connack(settings_, connect, agreement, details).empty())
         return turn_away(link, connect, result,
                          {Reason::implementation_specific_error,
@@ -199,7 +199,7 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
     const bool is_stored = connect.will->retain || agreement.session_expiry > 0;
     if (is_stored && journal_.is_refused_much())
         return Refusal{Reason::server_unavailable, much_waits};
-    // Logins go on while the store lags, so their wills must not delay everybody else.
+    // Logins continue while the store lags, so their wills must not delay all other operations.
     if (agreement.session_expiry > 0 && cost > small_message &&
         journal_.bytes() > settings_.most_unstored_bytes / 2)
         return Refusal{Reason::quota_exceeded,
@@ -207,14 +207,14 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
     return std::nullopt;
 }
 
-/// If the store refuses already, the login is refused before anything changes, and the client's
-/// session stays.
+/// The reason to refuse the login because the store refuses operations. Nothing has changed yet, so
+/// the client's session stays.
 std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
                                                   bool resumed, std::string_view client,
                                                   const ConnectAgreement& agreement, Millis now) {
     if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
-    // A client that reads its waiting messages makes room.
+    // Allowed: a client that reads its waiting messages makes room.
     if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};
     if (resumed && is_as_stored(*known, agreement, now)) return std::nullopt;
@@ -226,7 +226,7 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
     return std::nullopt;
 }
 
-/// True if the stored session is right for a client that is back, even after a crash. Then the
+/// True if the stored session would be right after a crash, now that the client is back. Then the
 /// login need not wait for the store.
 bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now) {
     const OwnerId owner = session.state.owner;
@@ -236,8 +236,8 @@ bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreem
     return is_stored && lasts && (session.link || !is_sent_something_old(session));
 }
 
-/// From now on its user is online, and watchers are told so. Its will, or the lack of one, replaces
-/// a delayed will (MQTT 5.0, 3.1.3.2.2).
+/// The login is accepted: the user is online, and watchers are told. The new will, or its absence,
+/// replaces a delayed will (MQTT 5.0, 3.1.3.2.2).
 void Logins::accepted(Session& session, bool resumed, std::unique_ptr<StoredWill> will,
                       Millis now) {
     wills_.keep(session, std::move(will));
@@ -299,7 +299,7 @@ void Logins::tell_history(const LoggedClient& claimed, const Connect& connect,
                           .link = claimed.link});
 }
 
-/// For a connected session.
+/// The session must be connected.
 void Logins::tell_history(const Session& session, HistoryKind kind, const char* why) {
     if (!history_.is_on()) return;
     const std::string peer = session.link->peer();
@@ -317,7 +317,7 @@ std::string Logins::assign_client_id(const Connect& connect, const AuthResult& r
     if (!result.client.empty()) return result.client;
     while (true) {
         auto id = random_client_id();
-        // If the id is the user's name too, its home must be this shard.
+        // If the id is also the name of the user, its home must be this shard.
         const auto user = user_name(connect, result, id);
         if (user != id || place_.is_home_of(user)) return id;
     }
@@ -356,9 +356,9 @@ void Logins::detach(Session& session, Millis now) {
 
 /// Resumes or clears the session that was kept, and publishes its will.
 void Logins::begin(Session& session, bool resumed, bool was_adrift, Millis now) {
-    // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will, unless
-    // the session of the will ends here. It does so when it is accepted. So does one that is back
-    // in time after a crash, of this node or of its edge: to its will it was never away.
+    // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will when it
+    // is accepted, unless the session of the will ends here. The same holds for a client that is
+    // back in time after a crash of this node or of its edge: for its will, it was never away.
     const StoredWill* const will = session.state.will();
     const bool is_awaited =
         was_adrift || (session.expiry_timer && session.expiry_timer->is_awaited);
@@ -389,11 +389,11 @@ void Logins::attach(Session& session, Link& link, const ConnectAgreement& agreem
     link.set_limit(agreement.silence);
 }
 
-/// The CONNACK waits while a crash would bring back a session that had ended before. It would take
-/// a message of QoS 2 for an earlier one with the same identifier, and swallow it. And it waits
-/// while the disk says that the client of a session that it has resumed is away, if the next start
-/// might end it because of that, or take a queue for unsent that was sent. Until
-/// then the login is not accepted, and nobody is told of it.
+/// The CONNACK waits for the store in two cases. First, if a crash could bring back a session that
+/// had ended before: that session could mistake a new message of QoS 2 for an earlier one with the
+/// same identifier, and lose it. Second, if the disk still says that the client of the resumed
+/// session is away, and the next start might therefore end the session, or mistake sent messages
+/// for unsent ones. Until then the login is not accepted, and nobody is told about it.
 void Logins::send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
                                       bool resumed, std::unique_ptr<StoredWill> will) {
     PendingReceipt receipt(receipts_);
@@ -407,11 +407,12 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
         if (!waiting) return;
         const Link& link = *waiting->link;
         const bool is_ending = link.broken() || link.leaving();
-        if (stored.refused && !resumed) waiting->state.set_expiry(0);  // nothing of it is kept
+        if (stored.refused && !resumed) waiting->state.set_expiry(0);  // nothing of it is stored
         if (!stored.refused && !is_ending)
             accepted(*waiting, resumed, std::move(*kept), monotonic_now());
     });
-    // It can be disconnected meanwhile, and gets messages that come now after its CONNACK.
+    // Linked already, because the client may be disconnected meanwhile. Messages that arrive now
+    // are sent after its CONNACK.
     session.unlink();
     session.user.devices.push_front(session);
     answers_.send_connack(session, std::move(connack), id,
@@ -419,7 +420,7 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
                                            session.terms.max_packet_size));
 }
 
-/// A session that outlives its connection must outlive the process, too.
+/// A session that outlives its connection must be stored, because it must also outlive the process.
 void Logins::set_expiry(Session& session, std::uint32_t expiry) {
     const bool changes = session.state.expiry() != expiry;
     session.state.set_expiry(expiry);

@@ -52,8 +52,8 @@ struct User;
 /// Accepts or refuses the CONNECT of an authenticated client (MQTT 5.0, 3.1), and connects it with
 /// its session. It owns nothing; it belongs to the shard's thread.
 ///
-/// The header knows these parts by name only: it is what the way to a login sees of a shard's
-/// sessions.
+/// The header only names the parts of a shard's sessions, because the login flow needs nothing else
+/// of them.
 class Logins {
 public:
     Logins(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery,

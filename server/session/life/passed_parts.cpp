@@ -83,8 +83,8 @@ Delivery delivery_of(const DeliveryRecord& record, Millis now) {
     return delivery;
 }
 
-/// Unsent messages from the inbox are left out: they are in the inbox again when the next process
-/// has read the store.
+/// Describes the part of the queue that the store does not have. Unsent messages from the inbox are
+/// left out: they are in the inbox again when the next process has read the store.
 void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now) {
     for (const QueuedMessage& each : outbox.queue()) {
         if (record.is_stored && each.perhaps_sent)
@@ -189,8 +189,8 @@ ReplayRecord replay_record(const ReplayState& replay, unsigned shards) {
     return record;
 }
 
-/// Of a version, the next process does not know the order of its users: the client may be sent the
-/// last one's state again.
+/// The next process may order users of one version differently, so the client may be sent the last
+/// user's state again.
 std::unique_ptr<ReplayState> replay_state(const std::optional<ReplayRecord>& record) {
     if (!record || record->requests.empty()) return nullptr;
     auto replay = std::make_unique<ReplayState>();

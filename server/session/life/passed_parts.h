@@ -25,7 +25,7 @@ Delivery delivery_of(const DeliveryRecord& record, Millis now);
 void describe_queue(const Outbox& outbox, SessionRecord& record, Millis now);
 
 std::optional<AuthorizationRecord> authorization_record(const Authorization* authorization);
-/// Of a login that another node finishes.
+/// The authorization of a login that another node completes.
 std::optional<AuthorizationRecord> authorization_record(const AuthResult& result);
 /// Nothing: this version does not understand the rules.
 std::optional<AuthResult> auth_result(const std::optional<AuthorizationRecord>& record);

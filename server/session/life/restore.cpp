@@ -10,14 +10,14 @@ namespace pulsegate {
 
 namespace {
 
-/// Differs from the one before the restart, so that a late acknowledgement is not taken for another
-/// message's.
+/// A random identifier. It differs from the one before the restart, so that a late acknowledgement
+/// is not taken for the acknowledgement of another message.
 std::uint16_t some_packet_id() {
     static std::minstd_rand random(std::random_device{}());
     return static_cast<std::uint16_t>(random() | 1);
 }
 
-/// Replaces a packet identifier, which is never 0.
+/// Marks an exchange that is restored. A real packet identifier is never 0.
 constexpr std::uint16_t restored = 0;
 
 Delivery delivery_of(const MessageRef& message, const Receiver& receiver) {
@@ -31,7 +31,8 @@ Delivery delivery_of(const MessageRef& message, const Receiver& receiver) {
 
 }  // namespace
 
-/// Which of them can be packed is not known yet. What is not used of a table takes no memory.
+/// Reserves tables for all sessions, because it is not known yet which ones can be packed. Unused
+/// parts of a table take no memory.
 void Restore::expect(const StoredCounts& counts) {
     sessions_.reserve(counts.owners);
     presence_.reserve(std::max(counts.users, counts.owners));
@@ -39,8 +40,8 @@ void Restore::expect(const StoredCounts& counts) {
     dormant_.reserve(counts.subscriptions);
 }
 
-/// Its row stays as it is: if the process dies again meanwhile, the next start awaits the user,
-/// too. Older versions have not stored the limit.
+/// The user's row does not change: if the process dies again meanwhile, the next start awaits the
+/// user, too. Older versions have not stored the limit.
 std::optional<Millis> Restore::user(const PutUser& stored, Millis now) {
     const Millis limit = stored.limit != 0 ? stored.limit : settings_.idle_timeout;
     const Millis until = now + limit;
@@ -102,7 +103,8 @@ Session* Restore::owner(const PutOwner& stored) {
 }
 
 void Restore::retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now) {
-    // The next start will not know which messages were under way.
+    // These messages are marked as done, because the next start will not know which messages were
+    // under way.
     for (const Stamp stamp : under_way) journal_.done(stored.owner, stamp);
     if (stored.kind == OwnerKind::retired)
         shared_.restore_retired(stored.owner, now);
@@ -120,8 +122,9 @@ void Restore::incoming(Session& session, PutIncoming stored) {
 
 void Restore::exchange(Session& session, PutExchange stored, bool released) {
     if (!released) {
-        // Two are of a message that came to its client by a shared subscription, too: that of QoS 2
-        // must not come again.
+        // A client may have got a message twice: by its own subscription and by a shared one. Then
+        // both exchanges have the same stamp. The one of QoS 2 is kept, because it must not be
+        // delivered twice.
         Sent& sent = exchanges_[{stored.owner, stored.stamp}];
         Sent other{stored.packet_id, stored.qos};
         if (other.qos >= sent.qos) std::swap(sent, other);
@@ -167,7 +170,7 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
     }
     delivery.qos = sent->second.qos;
     const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
-    if (packet_id != restored)  // otherwise it is the second of two
+    if (packet_id != restored)  // restored: this is the second copy of the message
         exchanges.restore(sender_.queues().totals(), std::move(delivery), packet_id, false);
 }
 
@@ -186,7 +189,7 @@ Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
     return std::clamp<Millis>(stored.ends - wall, 0, longest);
 }
 
-/// Otherwise the next start would take them for unsent, because the client is away now.
+/// Otherwise the next start would treat these messages as unsent, because the client is away now.
 void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
     if (sent_before.is_any && sent_before.was_connected)
         journal_.add_lazily(PutExchange{
@@ -207,7 +210,7 @@ void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_befor
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// Its time has not begun for the next start, either.
+/// The absence is stored without an end, so that its time does not begin for the next start either.
 void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until) {
     note_sent_before(session.state.owner, sent_before);
     note_place(session, stored);
@@ -217,14 +220,15 @@ void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_befor
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// A polite stop has stored the place.
+/// An orderly stop has stored the place already.
 void Restore::note_place(const Session& session, PutAbsence& absence) {
     if (absence.place == 0 && rooms_.has_rooms(session.user.name))
         absence.place = rooms_.place_now();
 }
 
-/// The latest message says when it came, or later if the clock was put back since. What else begins
-/// an inbox's time anew is stored.
+/// Restores an inbox's expiry. It began with the latest message, at the time of its stamp. The
+/// stamp may be later than that if the clock was set back. All other restarts of the expiry are
+/// stored.
 void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
     inboxes_.find_handed_out(inbox);
     const auto longest = Millis{inbox.state.expiry()} * 1000;
@@ -232,12 +236,12 @@ void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
     if (outbox && outbox->queued() > 0)
         stored.ends = std::max(
             stored.ends, static_cast<WallMillis>(time_of(outbox->queue().back().stamp)) + longest);
-    if (inbox.user.has_device()) stored.ends = 0;  // it ends after the device's session
+    if (inbox.user.has_device()) stored.ends = 0;  // the inbox ends after the device's session
     sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
 }
 
 void Restore::finish() {
-    // Of messages that were not stored after all.
+    // These exchanges belong to messages that were not stored.
     for (const auto& [key, sent] : exchanges_)
         if (sent.packet_id != restored)
             journal_.add_lazily(DropExchange{key.first, sent.packet_id});

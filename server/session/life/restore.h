@@ -73,8 +73,8 @@ public:
 
     void expect(const StoredCounts& counts);
     void begin_versions_at(std::uint64_t floor) { presence_.begin_versions_at(floor); }
-    /// Call it after all sessions. A user who was online when the process died stays online, and is
-    /// awaited: returns until when, or nothing.
+    /// Call it after all sessions. A user that was online when the process died stays online, and
+    /// is awaited: returns the end of the wait, or nothing if the user was offline.
     std::optional<Millis> user(const PutUser& stored, Millis now);
     void member(const PutMember& stored) { rooms_.restore(stored); }
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
@@ -91,7 +91,7 @@ public:
                       const Receiver& receiver, Millis expires) {
         room_logs_.restore(topic, stored, receiver, expires);
     }
-    /// A seat in the count of all shards.
+    /// Counts the message in the total of all shards.
     RetainedSeatRef seat_of(const Message& message) {
         return surroundings_.totals().retained->take_anyway(message);
     }
@@ -102,11 +102,11 @@ public:
     /// Restores it without its absence.
     Session& unpacked(const StoredSession& stored);
     Session* owner(const PutOwner& stored);
-    /// Its session ended with the process, and nobody else gets its messages.
+    /// The session ended with the process, and its messages are dropped.
     void end(OwnerId owner) { journal_.add(EndOwner{owner}); }
     /// The same, but other members get its messages of shared subscriptions, except messages that
-    /// were `under_way` to its client at QoS 2. `message` follows for each. It is also for an owner
-    /// that was retired before.
+    /// were `under_way` to its client at QoS 2. Call `message` for each of them afterwards. Also
+    /// for an owner that was retired before.
     void retired(const PutOwner& stored, const std::set<Stamp>& under_way, Millis now);
     void subscription(Session& session, const PutSubscription& stored);
     void incoming(Session& session, PutIncoming stored);

@@ -52,7 +52,7 @@ public:
     /// The connection ends and the session continues.
     void interrupt(Session& session, Millis now);
     /// The same because the gateway stops: messages of shared subscriptions stay with the session.
-    /// Otherwise the last member would get all of them.
+    /// Otherwise the last connected member would get all of them.
     void stop(Session& session, Millis now);
     /// The session gets the messages that it missed in its user's rooms, before its absence ends.
     void catch_up(Session& session, Millis now);
@@ -82,7 +82,7 @@ public:
     void end_inbox_if_done(User& user, Millis now);
 
     void store_owner(const Session& session) { store_owner(session, session.state.expiry()); }
-    /// The same with a different expiry than the session's.
+    /// Stores the owner with another expiry than the session's.
     void store_owner(const Session& session, std::uint32_t expiry);
 
     /// The measure of a turn's work: subscriptions and messages of the sessions that have ended

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t as_of_clock(Millis now) { return static_cast<std::uint32_t>(now); }
 
-/// The store tells the next process of it, with its packet identifier.
+/// True if the next process reads the message and its packet identifier from the store.
 bool is_restored(const Session& session, const Outbox::InFlight& sent) {
     const Delivery& delivery = sent.delivery;
     const bool is_own = session.state.owner != 0 && delivery.owner == session.state.owner;
@@ -50,13 +50,13 @@ SessionPassage::SessionPassage(const ShardContext& context, const Tables& tables
       receipts_(context.receipts),
       counters_(context.counters) {}
 
-// -- the process that ends --
+// -- in the old process --
 
 bool SessionPassage::settle(Millis now) {
     thread_.assert_here();
     delayed_.stop();
     if (journal_.is_refused()) return false;
-    // Somebody may have logged in since.
+    // Keeps the sessions of logins since the last call, too.
     if (kept_logins_ != counters_.logins) keep_passing_sessions(1);
     kept_logins_ = counters_.logins;
     sender_.store().store_in_flight(now);
@@ -64,7 +64,7 @@ bool SessionPassage::settle(Millis now) {
     const bool is_idle = receipts_.is_idle() && sender_.is_idle() && replay_.is_idle() &&
                          shared_.is_idle() && delayed_.is_idle() && !fan_out_.unfinished();
     if (is_idle && journal_.is_idle()) return true;
-    // Otherwise work that may wait for others would wait for a second.
+    // Commits at once. Otherwise lazy operations would wait for up to a second.
     if (is_idle && journal_.is_on()) {
         PendingReceipt receipt(receipts_);
         journal_.await(receipt.part());
@@ -79,8 +79,8 @@ void SessionPassage::go_on() {
     delayed_.go_on();
 }
 
-/// The next start would end a session that ends with its connection. So the store must not know of
-/// that until the session has passed.
+/// Stores an expiry for stored sessions that end with their connections. Otherwise the next start
+/// would end these sessions before they have passed.
 void SessionPassage::keep_passing_sessions(std::uint32_t least_expiry) {
     sessions_.for_each([&](Session& session) {
         if (session.link && session.state.owner != 0 && session.state.expiry() == 0)
@@ -136,7 +136,7 @@ DeliveryRecord SessionPassage::describe(const Session& session, const Outbox::In
     return record;
 }
 
-// -- the process that begins --
+// -- in the new process --
 
 bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) {
     auto authorization = auth_result(record.authorization);
@@ -145,7 +145,8 @@ bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) 
     if (!is_sound(record) || !authorization || (record.will && !will) || !line) return false;
     Session* const session = find_or_create(record);
     if (!session) return false;
-    // What is from the inbox is in it again, by what the store knows: it is the device's.
+    // The device's messages from the inbox were read from the store into the inbox, so they are
+    // taken out of it.
     adopt_in_flight(*session, record, now);
     adopt_queue(*session, record, now);
     session->state.exchanges().adopt(sender_.queues().totals(),
@@ -164,7 +165,7 @@ bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) 
     return true;
 }
 
-/// Null if the store does not have it, or if it is there already.
+/// Null if the store does not have the session, or if there is already such a session.
 Session* SessionPassage::find_or_create(const SessionRecord& record) {
     User* const known = presence_.find(record.user);
     Session* const found = known ? sessions_.find(*known, record.client) : nullptr;
@@ -217,7 +218,7 @@ void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& reco
     session.state.exchanges().adopt(sender_.queues().totals(), std::move(moved));
 }
 
-/// A stored session's queue is restored as if all of it might have been sent.
+/// A stored session's queue is restored as if all of it might have been sent. This corrects it.
 void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     std::vector<Stamp> perhaps_sent;
@@ -233,7 +234,7 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
     if (is_noted) journal_.add_lazily(DropExchange{session.state.owner, 0});  // see Restore
 }
 
-/// The links send nothing yet: the other process may still continue with these clients.
+/// The links send nothing yet, because the other process may still continue with these clients.
 void SessionPassage::finish(Millis now) {
     for (Session* const session : std::exchange(adopted_, {})) {
         inboxes_.lend(session->user, now);

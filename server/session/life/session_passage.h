@@ -31,24 +31,25 @@ public:
                    const RequestParts& requests, FanOut& fan_out, DelayedPublishing& delayed,
                    SessionKeeper& keeper);
 
-    // In the old process:
+    // Call these in the old process:
 
     /// Stores everything that is in flight. Call it until it returns true, when nothing is in
     /// progress. Clients are not read meanwhile.
     [[nodiscard]] bool settle(Millis now);
     /// The store was closed and opened again in the meantime.
     void store_reopened() { delayed_.forget_taken(); }
-    /// Undoes this: the process continues.
+    /// Undoes `settle`: the process continues.
     void go_on();
-    /// The session of a client that is logged in.
+    /// Describes the session of a client that is logged in.
     SessionRecord describe(const Session& session, Millis now) const;
 
-    // In the new process, after it is restored and before the shard runs:
+    // Call these in the new process, after it is restored and before the shard runs:
 
-    /// The session continues with this link. Returns false if that is not possible, and the client
+    /// Continues the session with this link. Returns false if that is not possible; then the client
     /// must log in again.
     [[nodiscard]] bool adopt(const SessionRecord& record, Link& link, Millis now);
-    /// All sessions are adopted: they get their waiting messages when their links have sent all.
+    /// Call it when all sessions are adopted. They get their waiting messages when their links have
+    /// sent everything.
     void finish(Millis now);
 
 private:
@@ -76,7 +77,9 @@ private:
     Journal& journal_;
     Receipts& receipts_;
     const Counters& counters_;
-    std::optional<std::uint64_t> kept_logins_;  ///< nothing: no session is passed
+    std::optional<std::uint64_t>
+        kept_logins_;  ///< logins at the last call of `keep_passing_sessions`; nothing: no session
+                       ///< is kept
     std::vector<Session*> adopted_;
     [[no_unique_address]] OwnerThread thread_;
 };

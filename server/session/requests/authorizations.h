@@ -26,7 +26,8 @@ public:
     /// Sets which lines of the password file are valid; null: there is no such file.
     void use(std::shared_ptr<const PasswordLines> lines) { password_lines_ = std::move(lines); }
 
-    /// Is the client's login still valid: its password is unchanged, and its user was not removed?
+    /// Is the client's login still valid? It is not if the client's user has another password, or
+    /// was removed.
     bool is_valid(PasswordLine line) const {
         return line == 0 || !password_lines_ || password_lines_->include(line);
     }
@@ -37,7 +38,8 @@ public:
         const auto found = password_lines_->fingerprints.find(line);
         return found == password_lines_->fingerprints.end() ? 0 : found->second;
     }
-    /// The line with this fingerprint; 0 if there is no file. Nothing: it is not in the file.
+    /// The line with this fingerprint. 0: there is no file, or the login used none. Nothing: the
+    /// line is not in the file.
     std::optional<PasswordLine> line_of(std::uint64_t fingerprint) const {
         if (fingerprint == 0 || !password_lines_) return 0;
         const auto found = password_lines_->by_fingerprint.find(fingerprint);

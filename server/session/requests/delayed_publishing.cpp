@@ -16,7 +16,8 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t taken_at_a_time = 500;
-/// The most in one second. A receiver that acknowledges quickly keeps up with this many.
+/// The maximum number of messages in one second. A receiver that acknowledges quickly keeps up with
+/// them.
 constexpr std::size_t most_a_second = 8000;
 constexpr std::size_t most_bytes_a_second = 64 * 1024 * 1024;
 constexpr std::string_view name_property = "delay-id";
@@ -35,7 +36,8 @@ std::optional<std::int64_t> due_time(const DelayedTopic& topic, Millis now) {
     return topic.when <= longest_delay ? due_after(topic.when, time) : due_at(topic.when, time);
 }
 
-/// Its packet identifier is stored, and so it is not sent again.
+/// True if the packet identifier is stored. Then the client does not send the message again, so the
+/// operation must not get lost.
 bool is_promised(const Session& session, const Publish& publish) {
     return publish.qos == QoS::exactly_once && session.state.owner != 0;
 }
@@ -57,7 +59,8 @@ DelayedOrigin origin_of(const Session& session) {
 
 std::optional<Refusal> DelayedPublishing::objection(const Publish& publish,
                                                     const DelayedTopic& topic, Millis now) const {
-    // Refused messages are not retried, so nothing may overtake them.
+    // Refused delayed messages are not retried, so no later operation may be accepted before the
+    // store works again.
     if (journal_.would_be_refused()) return store_in_trouble;
     if (topic.cancels()) return std::nullopt;
     if (topic.topic.empty() || !due_time(topic, now))
@@ -113,10 +116,10 @@ void DelayedPublishing::cancel(const Session& session, const Publish& publish,
 void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
     const auto [receipt, packet_id, qos, is_promised, found, refused] = cancelled;
     if (receipt == 0) return;
-    // A success, because nothing is wrong: it was published or cancelled before.
+    // The reason code is a success: the message was published or cancelled before.
     if (!found && !refused)
         answers_.answer_instead(receipt, packet_id, qos, Reason::no_matching_subscribers);
-    // What is promised is cancelled later; its answer waits for that.
+    // A promised cancellation is repeated later, and its answer waits for that.
     receipts_.settle(receipt, refused && !is_promised);
 }
 
@@ -158,7 +161,7 @@ std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
     });
 }
 
-/// One in a turn, because each may have very many receivers.
+/// Publishes one message in a turn, because each may have very many receivers.
 void DelayedPublishing::publish_next(Millis now) {
     if (is_dropping_ || (prepared_ == 0 && !prepare())) return;
     const PutDelayed next = std::move(due_.front());
@@ -217,7 +220,7 @@ void DelayedPublishing::publish_safely(Message message, std::optional<std::uint3
     publish(id, std::move(message), &publisher, now);
 }
 
-/// In the store it is deleted in the same unit that stores it for its receivers.
+/// The message is deleted in the same unit that stores it for its receivers.
 void DelayedPublishing::publish(std::uint64_t id, Message message, const Session* publisher,
                                 Millis now) {
     ++open_;

@@ -41,11 +41,11 @@ public:
           counters_(context.counters),
           host_(context.host) {}
 
-    /// Why the message is refused, if it is.
+    /// The reason to refuse the message; nothing if there is none.
     std::optional<Refusal> objection(const Publish& publish, const DelayedTopic& topic,
                                      Millis now) const;
 
-    /// The message in the form that is stored. It must have no objection.
+    /// The message in the form that is stored. `objection` must have found nothing.
     PutDelayed make(const Session& session, const Publish& publish, const DelayedTopic& topic,
                     Millis now);
     /// Claims room for it, or returns why there is none.
@@ -53,15 +53,15 @@ public:
     /// Stores it until it is due. With a null `part`, it may be lost.
     void delay(PutDelayed put, const PartRef& part) { journal_.put(std::move(put), part); }
 
-    /// Cancels one of the user's messages, and settles a part of the receipt (0: nobody waits).
-    /// Its answer says whether there was one.
+    /// Cancels one of the user's messages, and settles a part of the receipt (0: none). The answer
+    /// says whether there was such a message.
     void cancel(const Session& session, const Publish& publish, std::string_view name_or_number,
                 ReceiptId receipt);
     void receive(const DelayedCancelled& cancelled);
 
     /// Immediately publishes a message that must not be lost, although no publisher waits for an
-    /// answer. Until it is stored for all receivers, it is also in the store as a delayed message,
-    /// for the next start. This turn's unit has that. `expiry` is its Message Expiry Interval, in
+    /// answer. Until it is stored for all receivers, the store also has it as a delayed message,
+    /// for the next start. This turn's unit stores it. `expiry` is its Message Expiry Interval, in
     /// seconds.
     void publish_safely(Message message, std::optional<std::uint32_t> expiry,
                         const Session& publisher, Millis now);

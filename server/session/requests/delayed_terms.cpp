@@ -34,7 +34,7 @@ bool is_delay_name(std::string_view name) {
            !std::ranges::all_of(name, is_digit);
 }
 
-/// Never 0, which is nobody's.
+/// Never returns 0, because 0 means an unknown client.
 std::uint32_t delayed_client(std::string_view user, std::string_view client) {
     constexpr std::uint64_t mask = (1u << 23) - 1;
     return static_cast<std::uint32_t>(fingerprint(user, client) % mask) + 1;

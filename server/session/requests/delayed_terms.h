@@ -18,16 +18,16 @@ namespace pulsegate {
 /// Larger numbers are Unix times, smaller ones a number of seconds; as EMQX has it.
 inline constexpr std::uint64_t longest_delay = 42'949'670;
 
-/// In seconds since 1970, rounded up, because it must not be early. `time` is the gateway's time.
-/// Nothing if it is too far away.
+/// The time after so many seconds, in seconds since 1970, rounded up so that the message is never
+/// early. `time` is the gateway's time. Nothing if the time is too far away.
 std::optional<std::int64_t> due_after(std::uint64_t seconds, WallMillis time);
-/// The same for a date; the past is now.
+/// The same for a date. A past date counts as now.
 std::optional<std::int64_t> due_at(std::uint64_t unix_seconds, WallMillis time);
 
-/// Can it be cancelled by a topic, and is it not taken for a number?
+/// Can a message with this name be cancelled by topic? The name must not look like a number.
 bool is_delay_name(std::string_view name);
 
-/// For `DelayedOrigin`.
+/// The client in a `DelayedOrigin`.
 std::uint32_t delayed_client(std::string_view user, std::string_view client);
 
 /// A user's delayed messages from clients with logins that are no longer valid, and all messages
@@ -45,8 +45,8 @@ struct DelayedByClients {
 
 std::optional<std::uint64_t> decimal_number(std::string_view digits);
 
-/// Why messages are refused, if they are. The arguments are the totals including these messages.
-/// `own` is the user's total; nothing: it is not limited.
+/// The limit that a new message would exceed; nothing if it fits. The arguments are the totals
+/// including this message. `own` is the user's total; nothing: it is not limited.
 std::optional<Refusal> delayed_limit_reached(const BrokerSettings& settings,
                                              const DelayedTotal& all,
                                              const std::optional<DelayedTotal>& own);

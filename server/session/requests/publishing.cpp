@@ -14,14 +14,14 @@ namespace pulsegate {
 
 namespace {
 
-/// Once it is taken it can't be refused: if the client missed the PUBREC that says so, it would
-/// send the message again, and nothing tells that from a new one. So the PUBREC waits for the
-/// store.
+/// True if the message can't be refused once it was taken. If the client missed a refusing PUBREC,
+/// it would send the message again, and this could not be distinguished from a new message. So the
+/// PUBREC waits for the store.
 bool must_come_once(const Session& session, QoS qos) {
     return qos == QoS::exactly_once && session.state.owner != 0;
 }
 
-/// Of its message, at the least.
+/// The bytes that its message takes at least.
 std::size_t bytes_of(const Publish& publish) {
     return Message().cost() + publish.topic.size() + publish.payload.size();
 }
@@ -61,7 +61,7 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
                     in_quotes(*topic), LoggedReason{refusal->why});
         if (publish.qos == QoS::at_most_once && refusal->reason == Reason::payload_format_invalid)
             return session.disconnect(refusal->reason, refusal->why);
-        // 3.1.1 has no refusals, so its client would take the answer for a promise.
+        // 3.1.1 has no refusals, so the client would take the answer for a promise.
         const bool is_answered = publish.qos != QoS::at_most_once;
         if (refusal->is_by_store && is_answered && session.terms.version != Version::v5_0)
             return session.link->end({Cause::kicked, refusal->reason, store_in_trouble.why, true});
@@ -93,15 +93,16 @@ void Publishing::receive(Session& session, const Publish& publish, Millis now) {
     acknowledge(session, publish, reason, id, words);
 }
 
-/// An answer in 3.1.1 is a promise. It must not be given for a message that a full store has no
-/// room for.
+/// In 3.1.1, an answer is a promise. It must not be given if a full store has no room for the
+/// message.
 bool Publishing::must_be_disconnected(const Session& session, Reason reason) const {
     return session.terms.version != Version::v5_0 && reason == Reason::quota_exceeded &&
            journal_.would_be_refused();
 }
 
-/// The answer to an accepted message. If only other shards may have receivers, they decide before
-/// the answer is sent. Without a store the answer does not wait for them, and promises less.
+/// The answer to an accepted message. If only other shards may have receivers, these shards decide
+/// before the answer is sent. Without a store, the answer does not wait for them, and promises
+/// less.
 Reason Publishing::acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
                               bool is_kept) {
     const Reach here = receipt.reach();
@@ -128,7 +129,7 @@ Reason Publishing::verdict(const Asked& asked, const Reach& reach) {
     return reach.any() ? Reason::success : Reason::no_matching_subscribers;
 }
 
-/// 3.1.1 can't express it.
+/// Replaces the answer. A client of 3.1.1 gets no reason codes, so its answer stays.
 void Publishing::answer_late(ReceiptId id, const Asked& asked, Reason reason) {
     Session* const session = receipts_.session_of(id);
     if (reason == Reason::success || !session) return;
@@ -169,7 +170,8 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
     } else {
         const auto number = put->id;
         delayed_.delay(*std::move(put), is_answered ? receipt.part() : PartRef());
-        // 5.0, 3.4.2.2: neither unasked nor if the packet would be too large for the client.
+        // 5.0, 3.4.2.2: the user property is sent only if the client wants reasons and has room for
+        // it.
         constexpr std::uint32_t room = 64;
         if (session.terms.takes_reasons && session.terms.takes(room))
             words.add_user("delay", std::to_string(number));
@@ -180,14 +182,15 @@ void Publishing::delay(Session& session, const Publish& publish, const DelayedTo
 }
 
 /// True for QoS 1 after a QoS 2 message that this shard has not submitted to the store yet. After a
-/// crash both are sent again, and another shard must not have stored the second one already.
+/// crash, the client sends both again, so another shard must not have stored the second one
+/// already.
 bool Publishing::waits_behind_others(const Session& session, QoS qos) const {
     return qos == QoS::at_least_once && session.state.owner != 0 &&
            (received_.contains(session.state.owner) || unit_of_received_ == journal_.unit());
 }
 
-/// What has its identifier in the store is taken for delivered when it is sent again: so the
-/// message and its identifier are one unit, for the receivers of all shards.
+/// Stores the message and its packet identifier in one unit, for the receivers of all shards. If
+/// the store has only the identifier, a repeated message would be ignored.
 void Publishing::note_received(const Session& session, std::uint16_t packet_id,
                                PendingReceipt& receipt, bool is_kept, Millis now) {
     const OwnerId owner = session.state.owner;
@@ -213,8 +216,9 @@ void Publishing::note_received(const Session& session, std::uint16_t packet_id,
     });
 }
 
-/// In the order of the client's PUBLISHes, though one may have to wait for longer than the next:
-/// after a crash only what is not stored comes, and it would come late (MQTT 5.0, 4.6).
+/// Submits messages in the order of the client's PUBLISHes, even if one of them waits longer than
+/// the next. After a crash, only messages that are not stored are sent again; in another order they
+/// would come too late (MQTT 5.0, 4.6).
 void Publishing::store_received(OwnerId owner, Millis now) {
     const auto found = received_.find(owner);
     auto& received = found->second.received;
@@ -231,9 +235,10 @@ void Publishing::store_received(OwnerId owner, Millis now) {
     if (received.empty()) received_.erase(found);
 }
 
-/// For the sender's first message. The connection may have ended before the answer, see
-/// `answer_late`. If the client sends the message again, that must not be taken for a repetition of
-/// an accepted one. Repetitions that came before are answered as the first one.
+/// Ends the exchange of the sender's first message, which was refused. The connection may have
+/// ended before the answer, see `answer_late`. If the client sends the message again, it must not
+/// count as the repetition of an accepted one. Earlier repetitions get the same answer as the
+/// message.
 void Publishing::end_refused(OwnerId owner, const Sender& sender) {
     const Received& refused = sender.received.front();
     for (const Repetition& each : refused.sent_again) {
@@ -250,7 +255,7 @@ void Publishing::end_refused(OwnerId owner, const Sender& sender) {
         session->state.exchanges().release(refused.packet_id);
 }
 
-/// The message was sent again. It is answered when the first one would be.
+/// The message was sent again. It is answered together with the first one.
 void Publishing::await_received(PutIncoming incoming, PendingReceipt& receipt) {
     const auto found = received_.find(incoming.owner);
     if (found != received_.end())
@@ -301,7 +306,7 @@ bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_vi
     return false;
 }
 
-/// Violations of what the CONNACK announced: the client is disconnected for them.
+/// A violation of the limits in the CONNACK, for which the client is disconnected.
 std::optional<Refusal> Publishing::breach(const Session& session, const Publish& publish) const {
     if (publish.qos > settings_.max_qos)
         return Refusal{Reason::qos_not_supported, "PUBLISH with a QoS above max-qos"};
@@ -326,7 +331,7 @@ std::optional<Refusal> Publishing::breach(const Session& session, const Publish&
     return std::nullopt;
 }
 
-/// The reason to refuse this message, while its client stays connected.
+/// The reason to refuse this message. Its client stays connected.
 std::optional<Refusal> Publishing::objection(const Session& session, const Publish& publish,
                                              std::string_view topic,
                                              const std::optional<DelayedTopic>& delayed,
@@ -399,7 +404,8 @@ void Publishing::receive(Session& session, const Pubrel& pubrel) {
     const bool known = session.state.exchanges().release(pubrel.packet_id);
     const auto reason = known ? Reason::success : Reason::packet_identifier_not_found;
     PendingReceipt receipt(receipts_);
-    // Or the identifier's next message would be taken for this one after a crash.
+    // Stored before the answer: otherwise, after a crash, the next message with this identifier
+    // would count as a repetition of this one.
     if (session.state.owner != 0) {
         journal_.add(DropIncoming{session.state.owner, pubrel.packet_id});
         journal_.await_retries(receipt.part());

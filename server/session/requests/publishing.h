@@ -47,7 +47,7 @@ public:
     void receive(Session& session, const Pubrel& pubrel);
 
     /// Publishes a message of the admin API. Calls `published` on this thread when the message is
-    /// safe for all receivers, or is known not to be.
+    /// safe for all receivers, or when it can't be made safe.
     void publish(Message message, OnPublished published, Millis now);
 
 private:
@@ -70,7 +70,7 @@ private:
         std::uint16_t packet_id;
         QoS qos;
         bool retain;
-        bool is_kept;  ///< false: it should be retained, but is not
+        bool is_kept;  ///< false: a limit forbids to retain it
     };
     Reason acceptance(const Publish& publish, const PendingReceipt& receipt, ReceiptId id,
                       bool is_kept);

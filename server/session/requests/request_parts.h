@@ -7,7 +7,8 @@ class MemoryLimits;
 class Subscriptions;
 class Wills;
 
-/// The parts that decide on a client's requests, and that requests change. It owns none of them.
+/// The parts that decide on a client's requests, and the parts that requests change. It owns none
+/// of them.
 struct RequestParts {
     Authorizations& authorizations;
     const MemoryLimits& memory;

@@ -15,7 +15,8 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t users_judged_a_turn = 64;
-/// The subscriptions and messages compared with the rules in one turn; a client is not divided.
+/// The number of subscriptions and messages that are compared with the rules in one turn. A client
+/// is not divided.
 constexpr std::uint64_t judged_a_turn = 4096;
 
 /// `texts` are sorted.
@@ -23,8 +24,8 @@ bool contains(const std::vector<std::string>& texts, std::string_view text) {
     return std::ranges::binary_search(texts, text);
 }
 
-/// 3.1 has no way to refuse a subscription: its SUBACK must grant what was asked for (3.1, section
-/// 3.8).
+/// The reason code for the client. 3.1 has no way to refuse a subscription: its SUBACK must grant
+/// the requested QoS (3.1, section 3.8).
 Reason told(const Session& session, const SubscribeFilter& wanted, Reason refusal) {
     if (session.terms.version != Version::v3_1) return refusal;
     return static_cast<Reason>(wanted.options.qos);
@@ -83,8 +84,9 @@ void Subscriptions::receive(Session& session, const Subscribe& packet, Millis no
     if (!request.to_replay.empty() && session.replay) replay_.go_on(session, now);
 }
 
-/// The client is told that it has no new subscriptions, so it must not have them, neither now nor
-/// after a restart. If the client is gone, it was told nothing and its subscriptions stay.
+/// If the store refuses the packet, the client is told that it has no new subscriptions. So they
+/// must end, now and after a restart. If the client is gone, it was told nothing, and its
+/// subscriptions stay.
 void Subscriptions::take_back_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet) {
     receipts_.watch(receipt, [this, receipt, packet = std::move(packet)](const Published& what) {
         Session* const session = receipts_.session_of(receipt);
@@ -97,7 +99,7 @@ void Subscriptions::take_back_if_refused(ReceiptId receipt, UnstoredSubscription
     });
 }
 
-/// The filter gets back what it had before a SUBSCRIBE that the store has refused.
+/// Restores the filter's earlier subscription after the store has refused a SUBSCRIBE.
 void Subscriptions::restore(Session& session, const std::string& filter,
                             const UnstoredSubscriptions::Former& former) {
     if (!former) {
@@ -149,7 +151,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
     if (wants_retained)
         replay_.owe(session, wanted.filter);
-    else if (!is_new)  // the subscription before may have some to come
+    else if (!is_new)  // the earlier subscription may still wait for some
         replay_.change_options(session, wanted.filter, granted, identifier);
     // Messages that are published after the SUBACK must find the member in its group.
     if (shared_filter(wanted.filter))
@@ -190,7 +192,7 @@ std::optional<Refusal> Subscriptions::objection(Session& session, std::string_vi
     return memory_.objection_if_scarce(session, cost_of_subscription(filter));
 }
 
-/// A client has at most max-subscriptions to end.
+/// A client can have at most max-subscriptions subscriptions to end.
 void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     if (request.filters.size() > most_filters()) {
         counters_.count(Limit::max_subscriptions);
@@ -213,7 +215,7 @@ void Subscriptions::receive(Session& session, const Unsubscribe& request) {
     answers_.answer(session, unsuback, receipt.close());
 }
 
-/// Returns false if it is known already.
+/// Returns false if the session has the subscription already.
 bool Subscriptions::enter(Session& session, const PutSubscription& subscription) {
     const auto options = options_of(subscription.options);
     if (!session.state.subscribe(router_, session, subscription.filter, options,
@@ -229,7 +231,7 @@ void Subscriptions::restore(Session& session, const PutSubscription& subscriptio
     if (!enter(session, subscription) || shared_filter(subscription.filter)) return;
     if (presence_user(subscription.filter) || selects_all_presence(subscription.filter))
         replay_.fall_behind(session,
-                            1);  // users who were online when the gateway stopped are offline now
+                            1);  // users that were online when the gateway stopped are offline now
     else if (subscription.owed)
         replay_.restore(session, subscription);
 }
@@ -260,12 +262,12 @@ void Subscriptions::judge(Session& session, Millis now) {
     for (const auto& filter : refused) unsubscribe(session, filter);
 
     Exchanges& exchanges = session.state.exchanges();
-    // What is in flight on a connection is the client's already, and its identifier is in use.
+    // Messages in flight on a connection have reached the client, and their identifiers are in use.
     const auto is_out = [&](bool sent) { return sent && session.link; };
     const auto is_of_refused = [&](const Delivery& delivery) {
         return delivery.share && contains(refused, *delivery.share);
     };
-    // At QoS 2, no other client may get a message that this one may have received (MQTT 5.0,
+    // At QoS 2, no other client may get a message that this client may have received (MQTT 5.0,
     // 4.8.2).
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
         const bool is_its_own = sent && delivery.qos == QoS::exactly_once;
@@ -302,7 +304,8 @@ void Subscriptions::end_all(Session& session) {
     session.state.unsubscribe_all(router_);
 }
 
-/// Those that are connected, in the order of their ids: their places on the user's list change.
+/// The user's connected sessions that are not checked yet, in the order of their ids. Their order
+/// in the user's list changes.
 std::vector<Session*> Subscriptions::to_judge(User& user) const {
     std::vector<Session*> found;
     for (Device& device : user.devices) {

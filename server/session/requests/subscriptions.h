@@ -69,7 +69,7 @@ public:
     [[nodiscard]] bool judge_some(Millis now);
 
 private:
-    /// In one packet.
+    /// The maximum number of filters in one packet.
     std::size_t most_filters() const {
         return std::max<std::size_t>(settings_.max_subscriptions, 1000);
     }
@@ -90,8 +90,8 @@ private:
     bool enter(Session& session, const PutSubscription& subscription);
     /// The progress of the check.
     struct Judged {
-        PresencePosition users{};  ///< all clients of these, and
-        SessionId client = 0;      ///< of the next user, the clients up to this one
+        PresencePosition users{};  ///< all clients of these users are checked
+        SessionId client = 0;      ///< of the next user, the clients up to this one are checked
     };
     bool judge_some(User& user, std::uint64_t& work, Millis now);
     std::vector<Session*> to_judge(User& user) const;

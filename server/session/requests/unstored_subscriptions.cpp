@@ -6,7 +6,7 @@
 namespace pulsegate {
 
 std::size_t UnstoredSubscriptions::cost_of(const Packet& packet) {
-    constexpr std::size_t bookkeeping = 256;  // of a change, mostly for its deque
+    constexpr std::size_t bookkeeping = 256;  // bytes of a change, mostly for its deque
     std::size_t cost = 0;
     for (const std::string& filter : packet.filters) cost += bookkeeping + 2 * filter.size();
     return cost;
@@ -32,7 +32,7 @@ void UnstoredSubscriptions::take_back(const Packet& packet, const Restore& resto
         const auto next = std::next(found->change);
         const bool is_last = next == found->filter->second.end();
         // A later packet has replaced the subscription. If it is refused too, the filter gets back
-        // what it had before both.
+        // its subscription from before both packets.
         if (!is_last) next->former = former;
         remove(*found);
         if (is_last) restore(filter, former);

@@ -15,9 +15,9 @@
 
 namespace pulsegate {
 
-/// Subscriptions of SUBSCRIBE packets that the store has not accepted yet, and what each filter had
-/// before. If the store refuses a packet, its filters get that back, unless a later packet has
-/// changed them. It belongs to the shard's thread.
+/// Subscriptions of SUBSCRIBE packets that the store has not accepted yet, and the earlier
+/// subscription of each filter. If the store refuses a packet, its filters get their earlier
+/// subscriptions back, unless a later packet has changed them. It belongs to the shard's thread.
 class UnstoredSubscriptions {
 public:
     struct Terms {
@@ -34,19 +34,20 @@ public:
         std::vector<std::string> filters{};
     };
 
-    /// The memory that it takes until it is settled.
+    /// The memory of a packet until it is settled.
     static std::size_t cost_of(const Packet& packet);
 
     Packet begin(OwnerId owner) { return {.owner = owner, .number = ++last_}; }
     void add(Packet& packet, std::string_view filter, const Former& former);
-    /// The subscription ends: whatever becomes of its packets, it does not come back.
+    /// The subscription ends. Even if a packet is refused later, it does not come back.
     void forget(OwnerId owner, std::string_view filter) {
         if (!changes_.empty()) changes_.erase({owner, std::string(filter)});
     }
 
-    /// The packet is stored, or its client is gone and was not answered.
+    /// The packet is stored, or its client is gone and got no answer.
     void keep(const Packet& packet);
-    /// The store has refused it. Calls `restore` for each filter that gets back what it had.
+    /// The store has refused the packet. Calls `restore` for each filter that gets its earlier
+    /// subscription back.
     using Restore = std::function<void(const std::string& filter, const Former& former)>;
     void take_back(const Packet& packet, const Restore& restore);
 

@@ -38,8 +38,8 @@ void Wills::publish(Session& session, Millis now) {
                 session.logged(), in_quotes(will->message.topic));
 }
 
-/// Rules may change between the login and the will, and a delayed one is published when the client
-/// has long gone.
+/// Checked when the will is published. Rules may have changed since the login, and a delayed will
+/// may be published after its client's authorization has ended.
 bool Wills::may_publish(const Session& session, const StoredWill& will) const {
     const bool delayed = will.delay > 0 && !session.link;
     if (delayed && will.authorized_until && *will.authorized_until < unix_now()) return false;

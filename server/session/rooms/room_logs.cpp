@@ -17,7 +17,7 @@ namespace {
 
 constexpr Stamp everything = std::numeric_limits<Stamp>::max();
 
-/// The place of a device that is away. A device without a place is just leaving.
+/// The place of an absent device. A device without a place is leaving just now.
 Stamp place_of_device(const Session& session) {
     return session.expiry_timer ? session.expiry_timer->place : everything;
 }
@@ -29,7 +29,7 @@ bool RoomLogs::is_behind(const Session& session, Stamp since, const Message& mes
     return message.stamp > std::max(place_of_device(session), since);
 }
 
-/// A message is hardly ever older than the latest place of all.
+/// Usually a message is later than all places, so one comparison is enough.
 bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
                          const Message& message) const {
     if (settings_.inbox_expiry == 0 || (user && user->has_device())) return false;
@@ -40,8 +40,8 @@ bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
 Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
     thread_.assert_here();
     Log& log = find_or_create(message->topic);
-    // Another shard stores it, and must not do so before the places are stored that say who is
-    // behind of it.
+    // Another shard stores the message. It must wait until the places are stored, because these
+    // tell which members are behind.
     const PartRef part = parts.part();
     if (part && part->collects() && !rooms_.are_places_stored()) journal_.await_retries(part);
     const Delivery delivery{.message = message,
@@ -89,7 +89,7 @@ Stamp RoomLogs::place_without_device(std::string_view user, Millis now) const {
     return std::max(rooms_.away(user), oldest_in_inboxes(now));
 }
 
-/// The lowest place of devices that are away.
+/// The lowest place of the user's absent devices.
 Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
     Stamp least = everything;
     for (const Device& device : user.devices) {
@@ -103,7 +103,7 @@ Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
 
 // -- devices that come back --
 
-/// Null if nothing waits in the room.
+/// The queue of the room; null if no message waits in it.
 const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     const auto found = logs_.find(topic);
     if (found == logs_.end()) return nullptr;
@@ -126,14 +126,15 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
     return found;
 }
 
-/// Of each room in turn the newest, for a queue holds only so many: nobody shall fill it from one
-/// room at the cost of the others. It takes an entry for each message, but no body.
+/// Takes the newest messages of all rooms by turns, because a queue has limited room. So no sender
+/// can fill it from one room at the cost of the other rooms. It takes memory for an entry of each
+/// message, but not for bodies.
 RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis now) {
     const std::string& user = session.user.name;
     Backlog backlog;
     if (!has_missed(user, place, now)) return backlog;
     std::vector<Unread> rooms;
-    // A room keeps what it has when a reload lowers the limits, and its members get as much.
+    // If a reload lowers the limits, a room keeps its messages, and its members get as many.
     QueueBounds::Bounds& largest = backlog.largest_room;
     rooms_.visit_rooms_of(user, [&](std::string_view topic, Stamp since) {
         ++work_;
@@ -161,14 +162,15 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
             ++backlog.left_out;
         return false;
     };
-    // What is left out is counted, but no more than as much again: the count is not worth more.
+    // Left-out messages are counted, but not more than a queue holds, because an exact count is not
+    // worth more work.
     while (!rooms.empty() && backlog.left_out < most) std::erase_if(rooms, take_newest);
     std::ranges::sort(backlog.messages, {}, [](const Missed& each) { return each.message->stamp; });
     return backlog;
 }
 
-/// What it has got meanwhile, ascending. Of an open room it may have by a subscription what others
-/// are behind of, also if the room was closed before or after.
+/// Returns the later messages that the device has in its queue already, ascending. While the room
+/// was open, the device's own subscription may have brought some of them.
 std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) const {
     std::vector<Stamp> stamps;
     const Outbox* const outbox = session.state.exchanges().outbox();
@@ -180,7 +182,7 @@ std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) c
     return stamps;
 }
 
-/// Visits at most as many messages as are counted, or are in the device's own queue.
+/// Visits at most as many messages as it counts or finds in the device's own queue.
 std::size_t RoomLogs::missed(const Session& device, Millis now) {
     thread_.assert_here();
     if (device.link || logs_.empty()) return 0;
@@ -199,7 +201,7 @@ std::size_t RoomLogs::missed(const Session& device, Millis now) {
             if (!std::ranges::binary_search(queued, next->stamp)) ++missed;
         }
     });
-    work_ += missed / 16;  // as when it is swept
+    work_ += missed / 16;  // the same weight as in `sweep`
     return missed;
 }
 
@@ -208,7 +210,7 @@ bool RoomLogs::has_missed(const Session& device, Millis now) {
 }
 
 void RoomLogs::catch_up(Session& device, Millis now) {
-    if (device.link) return;  // its connection is taken over
+    if (device.link) return;  // another connection takes the session over
     enqueue(device, missed(device, place_of_device(device), now), now);
 }
 
@@ -260,7 +262,7 @@ RoomLogs::Content RoomLogs::content(std::string_view topic, Millis now) {
     Content content{.topic = topic, .oldest_in_inboxes = oldest_in_inboxes(now)};
     const Outbox* const outbox = queue_of(topic, now);
     if (!outbox) return content;
-    work_ += outbox->queued() / 16;  // as when it is swept
+    work_ += outbox->queued() / 16;  // the same weight as in `sweep`
     content.stamps.reserve(outbox->queued());
     for (const QueuedMessage& each : outbox->queue()) content.stamps.push_back(each.stamp);
     return content;
@@ -291,12 +293,12 @@ std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const U
 
 std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp since) const {
     ++work_;
-    bool has_own = false;  // and it gets all of the log by it
+    bool has_own = false;  // its own subscription brings all messages of the log
     if (!settings_.rooms_are_closed && !log.stamps.empty())
         router_.match_own(HashedText(log.topic), device.state.subscriptions(),
                           [&](const Subscription&) { has_own = true; });
     const std::size_t queued = device.state.exchanges().waiting();
-    // By its own subscription it may get this one in a later turn.
+    // Its own subscription may bring the latest message in a later turn.
     if (has_own) return std::max<std::size_t>(queued, 1);
     return queued + log.later_than(std::max(place_of_device(device), since));
 }
@@ -328,10 +330,10 @@ void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
     const auto found = logs_.find(topic);
     if (found == logs_.end() || !found->second.queue.outbox())
-        return;  // no member is behind any more
+        return;  // no member is behind any longer
     Log& log = found->second;
     const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
-    if (dropped == 0) return;  // the expired messages were enough
+    if (dropped == 0) return;  // dropping expired messages was enough
     log_limited(spdlog::level::warn, "{}: {} messages for absent members dropped: {}",
                 in_quotes(topic), dropped, why);
 }
@@ -341,7 +343,7 @@ void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
 void RoomLogs::sweep(Millis now) {
     thread_.assert_here();
     constexpr std::size_t members_a_turn = 1000;
-    constexpr std::size_t messages_for_a_member = 16;  // as work
+    constexpr std::size_t messages_for_a_member = 16;  // messages that count as one member
     std::size_t left = members_a_turn;
     for (std::size_t logs = logs_.size(); logs > 0 && left > 0; --logs, --left) {
         auto log = logs_.lower_bound(sweep_.topic);
@@ -365,7 +367,7 @@ void RoomLogs::sweep(Millis now) {
     }
 }
 
-/// Returns false if there are members left. Members that leave meanwhile have later places.
+/// Returns false if members are left. Members that leave meanwhile have later places.
 bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left, Millis now) {
     auto next = members.upper_bound(sweep_.member);
     for (; next != members.end() && left > 1; ++next, --left) {
@@ -390,7 +392,7 @@ RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since, Millis 
     return {got, std::max(got, oldest_in_inboxes(now))};
 }
 
-/// Returns the number of messages it has looked at.
+/// Drops the messages that every member has. Returns the number of messages that it has examined.
 std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
     const Outbox* const outbox = log.queue.outbox();
     if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > places.done) return 0;

@@ -42,24 +42,24 @@ public:
           journal_(context.journal),
           counters_(context.counters) {}
 
-    /// Does the device of a member get the message from the log, because it is absent? If not, it
+    /// Is the device of a member absent, so that it gets the message from the log later? If not, it
     /// gets the message now, or in its queue.
     static bool is_behind(const Session& session, Stamp since, const Message& message);
-    /// The same for a member without a device; `user` is null if there never was one.
+    /// The same for a member without a device; `user` is null if the user is not known.
     bool is_behind(std::string_view name, const User* user, Stamp since,
                    const Message& message) const;
 
-    /// Keeps the message for the members who are behind.
+    /// Keeps the message for the members that are behind.
     Fate keep(const MessageRef& message, PartSource& parts, Millis now);
 
     /// The device comes back: puts the messages that it missed into its queue; if they are too many
     /// for one queue, the latest ones.
     void catch_up(Session& device, Millis now);
-    /// Is there anything for the device that comes back?
+    /// Has the device missed any messages in its user's rooms?
     bool has_missed(const Session& device, Millis now);
-    /// Is there anything for the first device of the user?
+    /// Would the first device of the user get missed messages?
     bool has_missed(std::string_view user, Millis now);
-    /// The same as for a device, for the inbox of a user without one.
+    /// The same as `catch_up`, for the inbox of a user without a device.
     void catch_up_inbox(Session& inbox, Millis now);
 
     /// How many messages the absent device has missed in all rooms, up to one queue.
@@ -69,13 +69,13 @@ public:
     struct Content {
         std::string_view topic{};
         std::vector<Stamp> stamps{};  ///< ascending
-        Stamp oldest_in_inboxes = 0;  ///< older messages wait for nobody without a device
+        Stamp oldest_in_inboxes = 0;  ///< older messages do not wait for users without a device
 
         std::size_t later_than(Stamp place) const;
     };
     Content content(std::string_view topic, Millis now);
     /// How many messages wait for an offline member, in the room and in a queue: the maximum over
-    /// the member's devices. `user` is null if there never was one.
+    /// the member's devices. `user` is null if the user is not known.
     std::size_t waiting(const Content& log, std::string_view name, const User* user,
                         Stamp since) const;
 
@@ -87,7 +87,7 @@ public:
         std::string next{};   ///< where to continue
     };
     using Bytes = std::size_t (Outbox::*)() const;
-    /// Looks at some more logs, and drops expired messages in them. Returns true when all are done.
+    /// Examines some more logs, and drops expired messages in them. Returns true when all are done.
     [[nodiscard]] bool find_largest(Largest& largest, Bytes bytes, Millis now);
     /// Halves a log, because there is too little room: drops the oldest messages of the senders
     /// with the most messages in it.
@@ -121,9 +121,9 @@ private:
     struct Backlog {
         std::vector<Missed> messages{};
         std::size_t left_out = 0;
-        QueueBounds::Bounds largest_room{};  ///< of those with unread messages
+        QueueBounds::Bounds largest_room{};  ///< the largest of the rooms with unread messages
     };
-    /// Unread messages of a room, from the newest back.
+    /// The unread messages of a room, visited from the newest to the oldest.
     struct Unread {
         std::string_view topic;
         Queue::const_reverse_iterator next, end;

@@ -63,7 +63,7 @@ bool Rooms::admits(std::string_view user, std::string_view topic) const {
 }
 
 bool Rooms::may_subscribe(std::string_view user, std::string_view filter) const {
-    // A group has no user, and its members may be on other shards.
+    // A shared subscription has no single user, and its members may be on other shards.
     if (const auto shared = shared_filter(filter))
         return !(settings_.rooms_are_closed && overlaps(shared->filter, all_rooms)) &&
                !(settings_.presence_is_for_watchers && presence_of(shared->filter));
@@ -103,7 +103,7 @@ bool Rooms::claim_membership() {
     return false;
 }
 
-/// It is claimed.
+/// Adds a membership that is claimed already.
 void Rooms::enter(std::string_view topic, std::string_view user, Stamp since) {
     auto found = rooms_.find(topic);
     if (found == rooms_.end()) {
@@ -213,7 +213,7 @@ void Rooms::last_device_went(std::string_view user) {
     if (has_rooms(user)) put_away(user, place_now());
 }
 
-/// Units are applied in order, so later operations find it in the store.
+/// Units are applied in order, so later operations find the place in the store.
 void Rooms::put_away(std::string_view user, Stamp place) {
     by_user_.find(user)->second.away = place;
     if (!journal_.is_on()) return;
@@ -221,12 +221,12 @@ void Rooms::put_away(std::string_view user, Stamp place) {
     journal_.add_lazily(PutAway{std::string(user), place});
 }
 
-/// A user who had a device when the process died has received all earlier messages, or has them
-/// queued.
+/// If the user had a device when the process died, the device has received all earlier messages, or
+/// has them in its queue.
 void Rooms::restore(const PutAway& stored) {
     const auto found = by_user_.find(stored.user);
     if (found == by_user_.end()) return;
-    // With a session the user is there, and has a place when that ends.
+    // A user with a session has a device. Its place is noted when the session ends.
     const User* const user = presence_.find(stored.user);
     if (user && user->has_device()) {
         if (stored.place != 0) put_away(stored.user, 0);

@@ -25,15 +25,15 @@ namespace pulsegate {
 
 /// The members of rooms, as far as this shard is their home. Messages to `room/{room}` reach each
 /// member like messages to the inbox: on all devices, without a subscription, and they wait while
-/// the member is absent. With `rooms = members`, nobody else may read or publish there, or below.
-/// The backend decides who is a member, and the store keeps the list.
+/// the member is absent. With `rooms = members`, only members may read or publish there, or below.
+/// The backend sets the members, and the store keeps the list.
 ///
 /// A room exists as long as it has members. Its key is its topic. The **watchers** of a user are
 /// kept in the same way, with the topic of the user's presence as their key: with `presence-for =
 /// watchers`, only they and the user may read it. The shard owns it, and uses it on its thread.
 class Rooms {
 public:
-    /// Members, with the stamp since which they are members.
+    /// Members by name, each with the stamp at which the membership began.
     using Members = std::map<std::string, Stamp, std::less<>>;
 
     Rooms(const BrokerSettings& settings, ShardPlace place, GatewayTotals& totals,
@@ -52,14 +52,14 @@ public:
     /// this shard.
     const Members* members(std::string_view topic) const;
 
-    /// The users that a topic is for, looked up once for all recipients of a message.
+    /// The users that may get messages of a topic, looked up once for all recipients of a message.
     /// Valid until members change.
     class Audience {
     public:
-        /// Users who get a message to a room without a subscription; null for other topics.
+        /// The users that get a message to a room without a subscription; null for other topics.
         const Members* members() const { return members_; }
         bool is_member(std::string_view user) const { return members_ && members_->contains(user); }
-        /// Null: the user is not a member.
+        /// When the user's membership began; null: the user is not a member.
         const Stamp* since(std::string_view user) const;
         /// Like `Rooms::admits`.
         bool admits(std::string_view user) const {
@@ -73,29 +73,30 @@ public:
         bool is_own(std::string_view user) const;
 
         const Members* members_ = nullptr;
-        const Members* readers_ = nullptr;  ///< of the topic, or of the topic that it is below
-        std::string_view presence_{};       ///< the topic, if it is a user's presence
+        /// Readers of the topic, or of the room or presence that the topic is below.
+        const Members* readers_ = nullptr;
+        std::string_view presence_{};  ///< the topic, if it is a user's presence
         bool is_closed_ = false;
     };
     Audience audience(std::string_view topic) const;
-    /// Is it the topic of a room, and not a topic below one?
+    /// Is it the topic of a room itself, and not a topic below one?
     static bool is_room(std::string_view topic);
 
-    /// May the user read, or publish to, this topic as far as rooms and watchers are concerned?
+    /// May the user read the topic, or publish to it, as far as rooms and watchers matter?
     bool admits(std::string_view user, std::string_view topic) const;
-    /// May the user subscribe to the filter? Everybody may use a wildcard in place of the room or
+    /// May the user subscribe to the filter? Any user may use a wildcard in place of the room or
     /// the user: then `admits` decides for each message.
     bool may_subscribe(std::string_view user, std::string_view filter) const;
 
     bool is_at_home(std::string_view user) const { return place_.is_home_of(user); }
     enum class Change : std::uint8_t { done, nothing, no_room };
     /// `topic` is the topic of a room or of a user's presence, and this shard is the home of
-    /// `user`. No room: `max-room-members` is reached.
+    /// `user`. The result `no_room` means that `max-room-members` is reached.
     Change add(std::string_view topic, std::string_view user);
     Change remove(std::string_view topic, std::string_view user);
     /// Removes up to `most` members, and returns how many were removed.
     std::size_t remove_some(std::string_view topic, std::size_t most);
-    /// After a restart.
+    /// Restores a member after a restart.
     void restore(const PutMember& stored);
 
     /// A page of a list, in the order of bytes: up to `most` names after `after`.
@@ -105,7 +106,7 @@ public:
         std::string topic;
         std::size_t members;  ///< on this shard
     };
-    /// Rooms, and how many members they have.
+    /// Lists rooms with their numbers of members.
     std::vector<Listed> list(std::string_view after, std::size_t most) const;
     struct Found {
         std::vector<std::string> topics{};
@@ -116,20 +117,20 @@ public:
     Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
 
     std::size_t memberships() const { return memberships_; }
-    /// Once a second.
+    /// Call it once a second.
     void shrink() { shrink_if_sparse(by_user_); }
 
-    // A member's place: the member has not received later messages of a room. Places are stamps, so
-    // that messages on their way from other shards are on the correct side of a place.
+    // A member's place is a stamp: the member has not received later messages of a room. Stamps of
+    // messages from other shards can be compared with it, even if they arrive later.
 
-    /// The place of a user who loses the last device now, or of a device that loses its connection
-    /// now.
+    /// Notes the place of a user that loses its last device now, or of a device that loses its
+    /// connection now.
     Stamp place_now();
-    /// No place that was noted here and no membership is later than this.
+    /// The latest place that was noted here. No membership began later.
     Stamp latest_place() const { return latest_place_; }
-    /// This turn stores a change of a place.
+    /// Notes that this turn stores a change of a place.
     void place_changes() { places_unit_ = journal_.unit(); }
-    /// Will the store know all places before later operations?
+    /// Is every place in the store, or will it be before later operations?
     bool are_places_stored() const { return journal_.is_committed(places_unit_); }
 
     /// Is the user a member of any room?
@@ -137,9 +138,9 @@ public:
     /// The first device of a user has logged in, or the last one's session has ended.
     void device_came(std::string_view user);
     void last_device_went(std::string_view user);
-    /// Call it after a restart, when all members are restored.
+    /// Restores the place of a user. Call it after a restart, when all members are restored.
     void restore(const PutAway& stored);
-    /// The place of a user without a device, in all rooms.
+    /// The place of a user without a device, for all rooms.
     Stamp away(std::string_view user) const;
     /// Calls `visit(topic, since)` for each room of which the user is a member.
     template <class Visit>

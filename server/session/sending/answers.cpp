@@ -7,12 +7,13 @@ namespace pulsegate {
 
 namespace {
 
-/// A client that publishes more before it is answered waits. In 5.0, receive-maximum bounds the
-/// number as well; in 3.1.1 nothing does, so 256 small messages come to the same.
+/// A client with this many unanswered bytes must wait before it publishes more. In 5.0,
+/// receive-maximum also limits the number of messages. In 3.1.1 nothing does, so 256 small messages
+/// count as this many bytes.
 constexpr std::size_t most_unanswered = 1024 * 1024;
 constexpr std::size_t least_charge = most_unanswered / 256;
 
-/// Goes on with the client's packets and with messages to it, which have waited meanwhile.
+/// Continues with the client's packets and with the messages to it, which have waited.
 void go_on_after_connack(Link& link) {
     link.connack_sent();
     link.notify_when_drained();
@@ -30,7 +31,7 @@ void Answers::answer_instead(ReceiptId receipt, std::uint16_t packet_id, QoS qos
     if (qos == QoS::exactly_once) replace(receipt, Pubrec{packet_id, reason, {}});
 }
 
-/// Another packet instead of the one that was given to `answer`, if the client is still there.
+/// Replaces the packet that was given to `answer`, if the client is still connected.
 template <class AnyPacket>
 void Answers::replace(ReceiptId receipt, const AnyPacket& packet) {
     if (const Session* session = receipts_.session_of(receipt))
@@ -60,14 +61,15 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
     counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
     Exchanges& exchanges = session.state.exchanges();
     if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
-    // PUBLISH packets are bounded by themselves, see HeldAnswers.
+    // The charge of PUBLISH packets is limited separately, see HeldAnswers.
     if (kind != Held::message)
         charge = std::max(charge, sizeof(Receipt) + accepted.size() + refused.size());
     receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
                      std::move(refused), charge, kind);
 }
 
-/// Sends the answers up to the first that must wait, and resumes what waited for them.
+/// Sends the answers up to the first one that must wait, and resumes messages that waited behind
+/// them.
 void Answers::send_ready(Session& session) {
     HeldAnswers& held = *session.state.exchanges().held();
     if (held.empty() || held.front().open > 0) return;
@@ -83,7 +85,8 @@ void Answers::send_ready(Session& session) {
 void Answers::send(const Receipt& answer, Session& session) {
     constexpr const char* why = "the store does not take it";
     const bool is_connack = session.awaits_connack;
-    session.awaits_connack = is_connack && answer.is_refused;  // it will never get it
+    // After a refusal, the client will never get a CONNACK that accepts it.
+    session.awaits_connack = is_connack && answer.is_refused;
     const Buffer& packet = answer.is_refused ? answer.refused : answer.accepted;
     if (!packet.empty()) session.link->send(packet);
     if (is_connack && answer.is_refused)

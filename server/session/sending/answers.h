@@ -51,13 +51,13 @@ public:
     void hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer refused,
               std::size_t charge = 0, Held kind = Held::answer);
 
-    /// The session's connection has ended: nobody waits for its answers.
+    /// The session's connection has ended, so its answers are not needed any more.
     void forget(Session& session);
 
     /// Has the client sent messages that are not answered yet?
     static bool has_any(const Session& session);
-    /// Does the client make the gateway keep so much until its messages are answered that it must
-    /// stop publishing?
+    /// Does the client make the gateway keep too much until its messages are answered? Then it must
+    /// stop publishing.
     static bool are_too_many(const Session& session);
 
 private:
@@ -74,7 +74,7 @@ private:
     [[no_unique_address]] OwnerThread thread_;
 };
 
-/// Empty if the client's Maximum Packet Size leaves no room for it.
+/// The packet's bytes; empty if the client's Maximum Packet Size leaves no room for it.
 template <class AnyPacket>
 Buffer Answers::encoded(const Session& session, AnyPacket packet) {
     Buffer bytes;

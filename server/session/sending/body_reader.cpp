@@ -7,12 +7,12 @@ namespace pulsegate {
 
 namespace {
 
-/// More than a window, so that clients hardly ever wait for the store.
+/// A read gets more than a window of messages, so that clients hardly ever wait for the store.
 constexpr std::size_t messages_a_read = 256;
 constexpr std::size_t bytes_a_read = 256 * 1024;
 
-/// Pages must not fill the memory when all clients come back at once: with larger messages these
-/// are 16 MB.
+/// The maximum number of reads under way. Pages must not fill the memory when all clients come back
+/// at once: if messages are large, these reads take up to 16 MB.
 constexpr std::size_t most_under_way = 64;
 
 }  // namespace

@@ -17,11 +17,11 @@ class BodyReader {
 public:
     BodyReader(StoreLink& store, Journal& journal) : store_(store), journal_(journal) {}
 
-    /// Asks for the next messages to the session's client, unless that is done already. A
+    /// Asks for the next messages to the session's client, if this read is not under way yet. A
     /// MessagesRead follows.
     void read(Session& session);
 
-    /// Returns null if nobody waits for it, or if it must be asked for again.
+    /// Returns the session; null if it no longer waits, or if the read must be repeated.
     Session* receive(const MessagesRead& read);
 
     /// The session's connection has ended.
@@ -37,7 +37,7 @@ private:
     struct Reading {
         Session* session;
         bool is_asked_for = false;
-        bool is_waiting = false;  ///< for other answers
+        bool is_waiting = false;  ///< it waits for its turn, because too many reads are under way
     };
 
     void wait(SessionId id, Reading& reading);
@@ -47,7 +47,7 @@ private:
     StoreLink& store_;
     Journal& journal_;
     boost::unordered_flat_map<SessionId, Reading> readings_;
-    std::deque<SessionId> waiting_;  ///< each once, besides those that were forgotten
+    std::deque<SessionId> waiting_;  ///< each session once; forgotten sessions may still be in it
     std::size_t under_way_ = 0;
 };
 

@@ -9,8 +9,9 @@ namespace pulsegate {
 
 namespace {
 
-/// If more answers than this wait, none waits for acknowledgements. Otherwise publishers to clients
-/// that never acknowledge would use up the room for all answers.
+/// If more answers than this wait, messages are stored at once instead of waiting for
+/// acknowledgements. Otherwise publishers to clients that never acknowledge would use up the room
+/// for all answers.
 constexpr std::size_t answers_with_patience = 4096;
 
 /// The time between calls that store overdue messages.
@@ -19,8 +20,8 @@ constexpr Millis calls_apart = 10;
 /// The most messages in flight that one turn looks at in order to store them.
 constexpr std::size_t stored_a_turn = 8192;
 
-/// Packet identifiers that are stored at a time: what must be said again after a crash is right
-/// without them, too, but for the identifier.
+/// How many packet identifiers are stored at a time. Without them, a message is also sent again
+/// after a crash, but with another identifier.
 constexpr int notes_a_tick = 4096;
 
 }  // namespace
@@ -46,8 +47,8 @@ void DeliveryStore::sent_from_queue(Session& session, Outbox::InFlight& sent, Mi
     note_later(session, sent);
 }
 
-/// One call for many messages, because each call wakes the shard and may find that all are
-/// acknowledged.
+/// Asks for one call for many messages, because each call wakes the shard and may find that all
+/// messages are acknowledged.
 void DeliveryStore::call_store_overdue(Millis due) {
     const Millis when = (due + calls_apart - 1) / calls_apart * calls_apart;
     if (next_overdue_call_ != 0 && next_overdue_call_ <= when) return;
@@ -78,18 +79,19 @@ void DeliveryStore::store_for(OwnerId owner, Delivery& delivery, PartSource part
     Receiver receiver{owner, delivery.qos, delivery.retain, delivery.identifiers, delivery.share};
     const PartRef part = parts.part();
     if (part && part->collects()) {
-        // Another shard must not store it before what was sent to the owner earlier. While the
-        // store refuses, nothing is handed in: a flush would take refused subscriptions back at
-        // once, and one of them may be the one that is being visited.
+        // Flushes first, because another shard must not store this message before earlier messages
+        // to the owner. While the store refuses, there is no flush: it would take refused
+        // subscriptions back at once, and one of them may be the subscription that is being
+        // visited.
         if (part->is_for_another_shard() && !journal_.is_refused()) journal_.flush();
         part->collect(std::move(receiver));
-        // Another shard stores it, and must not do so before the owner is stored, nor before the
+        // Another shard stores the message. It must wait until the owner is stored, and until the
         // store knows that its client is back: see Logins::send_connack_when_stored.
         if (journal_.is_new(owner) || journal_.has_returns()) journal_.await_retries(part);
     } else {
         journal_.put(delivery.message, std::move(receiver), part, now);
     }
-    drop(delivery);  // another member of the group had it
+    drop(delivery);  // another member of the group had the message
     delivery.owner = owner;
 }
 
@@ -101,7 +103,8 @@ void DeliveryStore::store_unstored(Session& session, Millis now) {
     });
 }
 
-/// Most messages are acknowledged before the next tick, and cost no row.
+/// Notes that the packet identifier must be stored. Most messages are acknowledged before the next
+/// tick, and cost no row.
 void DeliveryStore::note_later(const Session& session, Outbox::InFlight& sent) {
     const Delivery& delivery = sent.delivery;
     const bool is_own = delivery.owner != 0 && delivery.owner == session.state.owner;

@@ -32,7 +32,7 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     return Fate::dropped;
 }
 
-/// Tells the traces, if there are any, and returns the fate.
+/// Reports the fate to traces, if there are any, and returns it.
 Fate PacketSender::told(const Session& session, const Delivery& delivery, Fate fate) {
     if (tracer_.is_on()) [[unlikely]]
         trace_fate(tracer_, session, delivery, fate);
@@ -61,7 +61,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
                            .alias_known = alias.known};
     auto packet = encoder.packet(options);
     if (!session.terms.takes(packet.size()) && options.alias != 0) {
-        // An alias may take more bytes than a short topic.
+        // A new alias may take more bytes than it saves, so the packet is tried without it.
         options.alias = 0;
         options.alias_known = false;
         packet = encoder.packet(options);
@@ -88,7 +88,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     if (is_noted_first) {
         send_when_noted(session, delivery, packet_id, sent_before, packet);
     } else if (session.state.exchanges().held_message_bytes() > 0) {
-        // It must not overtake messages that wait.
+        // The packet must not overtake messages that wait.
         answers_.hold(session, 0, Buffer(packet), {}, 0, Held::message);
     } else {
         counters_.count_out(PacketType::publish);
@@ -97,8 +97,9 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     return true;
 }
 
-/// Or the client would get it again after a crash, with another packet identifier. If it is sent
-/// again, the client may have come back before that is stored.
+/// Sends the message after its packet identifier is stored. Otherwise the client would get it again
+/// after a crash, with another identifier. For a message that is sent again, it also waits, because
+/// the client may have come back before the identifier was stored.
 void PacketSender::send_when_noted(Session& session, const Delivery& delivery,
                                    std::uint16_t packet_id, SentBefore sent_before,
                                    std::string_view packet) {
@@ -172,8 +173,9 @@ bool PacketSender::keeps_up(const Session& session) const {
     return !window_full && backlog < settings_.output_budget / 4;
 }
 
-/// A message whose receivers are still collected may be sent again by its publisher after a crash,
-/// as another one. A device that had it from the inbox before would get it twice.
+/// True if the next message must wait until it is stored, because its receivers are still being
+/// collected. After a crash, its publisher may send it again as a new message. Then a device that
+/// has already got it from the inbox would get it twice.
 bool PacketSender::awaits_store(const Session& session) const {
     const QueuedMessage* const next = session.state.exchanges().next_queued();
     return next && next->is_from_inbox() && receipts_.is_collected(next->stamp);
@@ -185,7 +187,7 @@ void PacketSender::stored(Millis now) {
 
 void PacketSender::send_waiting(Session& session, Millis now) {
     thread_.assert_here();
-    if (session.awaits_connack) return;  // the link calls when it has sent that
+    if (session.awaits_connack) return;  // the link calls `drained` after the CONNACK
     Exchanges& exchanges = session.state.exchanges();
     while (keeps_up(session) && !awaits_store(session)) {
         auto* next = exchanges.send_next(session.terms.receive_maximum, session.state.owner);
@@ -198,9 +200,10 @@ void PacketSender::send_waiting(Session& session, Millis now) {
         if (!send_publish(session, next->delivery, next->packet_id, sent_before, encoder, now))
             exchanges.discard(next->packet_id);
     }
-    // The messages of one window may exceed the output budget, and a client that resumes would be
-    // disconnected each time; so wait until the backlog is sent. With a full window, the next
-    // acknowledgement continues; behind messages that are held, their end does.
+    // The messages of one window may exceed the output budget, and then a client that resumes would
+    // be disconnected each time. So the rest is sent when the backlog is empty. If the window is
+    // full, the next acknowledgement continues. If messages are held, the end of their wait
+    // continues.
     const bool more = exchanges.unsent() || (session.replay && session.replay->waiting);
     const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
     if (awaits_store(session))
@@ -260,8 +263,8 @@ void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
     settle(session, effect, "PUBREC for a message of QoS 1", now);
 }
 
-/// When it is stored that the client has received the message: else it would get it again after a
-/// crash, and take it for another one.
+/// Sends PUBREL when it is stored that the client has received the message. Otherwise the client
+/// would get the message again after a crash, and take it for another one.
 void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
     PendingReceipt receipt(receipts_);
     if (session.state.owner != 0) journal_.await_retries(receipt.part());

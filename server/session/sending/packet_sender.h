@@ -70,25 +70,26 @@ public:
     /// Sends unacknowledged and queued messages, as far as the client's window and backlog have
     /// room.
     void send_waiting(Session& session, Millis now);
-    /// A collected message is stored: sends the messages that waited for this.
+    /// A collected message is stored: sends the messages that waited for it.
     void stored(Millis now);
 
-    /// Does nothing wait for the store?
+    /// Does no message wait for the store?
     bool is_idle() const { return reader_.is_idle() && await_store_.empty(); }
 
-    /// The session will not get any of its messages. Messages with these stamps stay in the store,
-    /// because they went to another session, and the store does not distinguish the two.
+    /// Drops all messages of the session, because it will get none of them. Messages with these
+    /// stamps stay in the store: they went to another session, and the store does not distinguish
+    /// the two.
     void drop_all(Session& session, std::vector<Stamp> elsewhere);
 
-    /// Messages of the session's queue were read. Returns the session, if it waits for more than
-    /// that; or null.
+    /// Messages of the session's queue were read. Returns the session, or null if no session waits
+    /// for them.
     Session* receive(const MessagesRead& read);
     /// The session's connection has ended.
     void stop(Session& session) {
         reader_.forget(session);
         await_store_.erase(&session);
     }
-    /// Once a second.
+    /// Call it once a second.
     void tick();
 
     /// Is the client connected, with room in its window and its backlog?
@@ -100,7 +101,7 @@ public:
     /// What the store knows of the messages.
     DeliveryStore& store() { return store_; }
 
-    /// Where messages wait.
+    /// The queues of waiting messages.
     QueueBounds& queues() { return queues_; }
     const QueueBounds& queues() const { return queues_; }
 

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Kept for the first encoding of the thread's next message; most messages have no other.
+/// A buffer for the first encoding of the thread's next message. Most messages need only one.
 thread_local Buffer spare;
 
 void put_number(Buffer& bytes, std::size_t at, std::uint16_t number) {
@@ -34,7 +34,8 @@ std::size_t end_of_length(std::string_view bytes, std::size_t at) {
 }  // namespace
 
 PublishEncoder::~PublishEncoder() {
-    constexpr std::size_t largest = 16 * 1024;  // otherwise one large message would stay in memory
+    // A larger buffer is not kept, because it would stay in memory.
+    constexpr std::size_t largest = 16 * 1024;
     if (encodings_.empty() || encodings_.front().bytes.capacity() > largest) return;
     spare = std::move(encodings_.front().bytes);
     spare.clear();
@@ -60,7 +61,7 @@ std::string_view PublishEncoder::packet(const PublishOptions& options) {
     return bytes;
 }
 
-/// Empty if no receiver has needed it yet.
+/// The shared encoding for these options; empty if no receiver has needed it yet.
 Buffer& PublishEncoder::encoding(const PublishOptions& options) {
     const auto aliasing = options.alias == 0    ? Aliasing::none
                           : options.alias_known ? Aliasing::known

@@ -55,13 +55,13 @@ private:
     Buffer& encoding(const PublishOptions& options);
     void encode_into(Buffer& out, const PublishOptions& options) const;
 
-    static constexpr std::size_t kinds = 3 + 3 * 3;  ///< before 5.0 there are no aliases
+    static constexpr std::size_t kinds = 3 + 3 * 3;  ///< versions before 5.0 have no aliases
 
     const BrokerSettings& settings_;
     const Message& message_;
     const Millis now_;
     boost::container::static_vector<Encoding, kinds> encodings_;
-    Buffer single_;  ///< a packet with subscription identifiers, which no two receivers share
+    Buffer single_;  ///< a packet with subscription identifiers, which is encoded for each receiver
 };
 
 }  // namespace pulsegate

@@ -22,7 +22,7 @@ HistoryEvent dropped(const Session& session, std::size_t messages, const char* w
 
 }  // namespace
 
-/// A queue that is larger than its limits, which a reload has lowered, keeps its messages.
+/// If a reload lowers the limits, a queue that exceeds them keeps its messages.
 QueueBounds::Bounds QueueBounds::bounds_of(const Exchanges& queue) const {
     Bounds bounds{.messages = settings_.max_queued_messages, .bytes = settings_.max_queued_bytes};
     if (const Outbox* const outbox = queue.outbox()) {
@@ -52,8 +52,9 @@ bool QueueBounds::has_expired(const Delivery& delivery, Millis now) {
     return has_expired;
 }
 
-/// Waiting messages were acknowledged, and must not go for a new one. A message that the store has
-/// is not new: a shared subscription gives it from one member to another.
+/// True if the store takes nothing new and this message is new. Waiting messages were acknowledged,
+/// so none of them may be dropped for a new one. A message that the store already has is not new: a
+/// shared subscription passes it from one member to another.
 bool QueueBounds::is_refused(OwnerId owner, const Delivery& delivery) {
     const bool is_new = delivery.owner == 0 && !delivery.message->promised;
     const bool is_refused = owner != 0 && is_new && host_.store_takes_nothing_new();
@@ -81,7 +82,7 @@ Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis n
     return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
 }
 
-/// Calls `make_room()` as often as needed. Returns false if that finds no room.
+/// Calls `make_room()` as often as needed. Returns false if it finds no room.
 template <class MakeRoom>
 bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
                            MakeRoom make_room) {
@@ -95,12 +96,13 @@ bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& deli
     return is_room;
 }
 
-/// Drops the oldest message of the user with the most in the queue: in a chat the newest ones
-/// matter most, but nobody may make others' go. False if there is no room but by dropping the new
-/// one.
+/// Drops the oldest message of the user with the most bytes in the queue. In a chat, the newest
+/// messages matter most, but no user may push out messages of others. Returns false if only
+/// dropping the new message makes room.
 bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
     const Outbox* const outbox = queue.outbox();
-    if (outbox && !outbox->knows_shares()) work_ += outbox->queued() / 16;  // as in `RoomLogs`
+    // The same weight as in `RoomLogs`.
+    if (outbox && !outbox->knows_shares()) work_ += outbox->queued() / 16;
     ++work_;
     const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
     if (taken) drop(owner, *taken);
@@ -118,7 +120,7 @@ void QueueBounds::merge(Session& session, Queue messages, Bounds least, Millis n
     leave_to_store();
 }
 
-/// The last message may be of any size.
+/// Drops the messages that exceed the bounds. The last message may be of any size.
 void QueueBounds::drop_surplus(Session& session, const Bounds& bounds, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     drop_expired(session, now);
@@ -217,8 +219,8 @@ void QueueBounds::report_lost(Session& session) {
     history_.add(session.user.name, event);
 }
 
-/// A shard that uses less than its part never pays for the others. A shard that uses more does, in
-/// its next tick at the latest.
+/// A shard that uses less than its share never leaves bodies to the store because of other shards.
+/// A shard that uses more does so in its next tick at the latest.
 bool QueueBounds::has_too_much_in_memory() const {
     const std::size_t own = totals_.bytes_in_memory();
     if (host_.memory() != MemoryState::plenty) return own > 0;

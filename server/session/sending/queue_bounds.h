@@ -51,11 +51,11 @@ public:
         std::size_t messages = 0;
         std::size_t bytes = 0;
     };
-    /// Must the delivery not wait for this owner, because the store takes nothing new? Then it is
-    /// counted as dropped. `find_room` asks this, too.
+    /// Must the delivery not be queued for this owner, because the store takes nothing new? Then it
+    /// is counted as dropped. `find_room` checks this, too.
     bool is_refused(OwnerId owner, const Delivery& delivery);
 
-    /// Puts messages into the session's queue in the order of stamps, within its bounds, or
+    /// Puts messages into the session's queue in the order of stamps. The queue's bounds apply, or
     /// `least` if that is more.
     void merge(Session& session, Queue messages, Bounds least, Millis now);
 

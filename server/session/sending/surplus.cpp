@@ -20,8 +20,8 @@ Queue take_surplus(Exchanges& queue, std::size_t most, Measure measure) {
     }
     const std::size_t level = shares.level(most);
     Queue taken;
-    // A sender above the level by less than a message loses it only if the others' messages are not
-    // enough.
+    // A sender that exceeds the level by less than a message loses this message only if the
+    // messages of others are not enough.
     for (const bool is_precise : {false, true}) {
         const auto is_surplus = [&](const QueuedMessage& each) {
             const std::size_t kept = level + (is_precise ? 0 : largest - 1);

@@ -8,8 +8,8 @@ namespace pulsegate {
 
 namespace {
 
-/// What was sent before that time has arrived. A client with a short limit of silence may still be
-/// far away.
+/// Messages that were sent before this time have arrived. It is at least ten seconds before the
+/// last packet, because a client with a short limit of silence may have a slow connection.
 Millis arrived_until(Millis last_packet, Millis limit) {
     constexpr Millis least = 10'000;
     return last_packet - std::max(limit, least);
@@ -17,7 +17,8 @@ Millis arrived_until(Millis last_packet, Millis limit) {
 
 }  // namespace
 
-/// Sessions that end with their connection are told everything again anyway.
+/// Notes a page. Sessions that end with their connection are left out, because they are told
+/// everything again anyway.
 void UnconfirmedPresence::sent(const Session& session, std::uint64_t since, Millis now) {
     if (session.state.expiry() == 0) return;
     Pages& pages = pages_.try_emplace(&session, Pages{since, now}).first->second;
@@ -27,7 +28,8 @@ void UnconfirmedPresence::sent(const Session& session, std::uint64_t since, Mill
     pages.at = now;
 }
 
-/// A change is sent soon after it. While the store takes nothing, versions stay behind the clock.
+/// Changes are sent soon after they happen, so the version at the time `arrived` bounds the
+/// unconfirmed ones. While the store takes nothing, versions stay behind the clock.
 std::uint64_t UnconfirmedPresence::take(const Session& session, Millis last_packet, Millis limit,
                                         Millis now) {
     const Millis arrived = arrived_until(last_packet, limit);

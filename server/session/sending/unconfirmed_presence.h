@@ -8,8 +8,9 @@
 
 namespace pulsegate {
 
-/// Which presence at QoS 0 may have been sent to a dead connection. No acknowledgement tells, but a
-/// client that can send can also receive: what was sent long before its last packet has arrived.
+/// Determines which presence at QoS 0 may have been sent to a dead connection. There is no
+/// acknowledgement. But a client that can send can also receive, so messages that were sent long
+/// before its last packet have arrived.
 ///
 /// It knows the connected clients that were sent pages of a Replay; it belongs to the shard's
 /// thread.
@@ -25,13 +26,13 @@ public:
 
     /// The session ends.
     void forget(const Session& session) { pages_.erase(&session); }
-    /// Once a second.
+    /// Call it once a second.
     void shrink() { shrink_if_sparse(pages_); }
 
 private:
     struct Pages {
-        std::uint64_t since;  ///< the lowest version of those that may not have arrived
-        Millis at;            ///< when the last one was sent
+        std::uint64_t since;  ///< the lowest version that may not have arrived
+        Millis at;            ///< when the last page was sent
     };
     boost::unordered_flat_map<const Session*, Pages> pages_;
 };

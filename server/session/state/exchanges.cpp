@@ -23,8 +23,8 @@ void Exchanges::forget_if_idle() {
 // -- messages to the client --
 
 Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
-    // The identifier is used up even if nothing is sent: the outbox counts the free ones from here
-    // on.
+    // The identifier is used up even if the message is not sent, because the outbox counts the free
+    // identifiers from here on.
     auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
     last_packet_id_ = sent.packet_id;
     return sent;

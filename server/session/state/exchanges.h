@@ -95,7 +95,7 @@ public:
         const bool is_there = flow_ && !(flow_->outbox.is_inbox() && flow_->outbox.idle());
         return is_there ? &flow_->outbox : nullptr;
     }
-    /// Is there nothing, or only a queue that has lost no message?
+    /// Is there no exchange, or only a queue that has lost no message?
     bool has_only_queue() const {
         return !flow_ ||
                (flow_->outbox.has_only_queue() && flow_->held.empty() && !flow_->received);
@@ -139,7 +139,7 @@ public:
 
     // Waiting answers to the client; see Receipts.
 
-    /// Null if none waits.
+    /// The waiting answers; null if none waits.
     HeldAnswers* held() { return flow_ && !flow_->held.empty() ? &flow_->held : nullptr; }
     std::size_t held_charge() const { return flow_ ? flow_->held.charge : 0; }
     /// Bytes of waiting PUBLISH packets; all other packets to the client wait behind them.

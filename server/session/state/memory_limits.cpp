@@ -8,7 +8,7 @@ namespace pulsegate {
 
 namespace {
 
-/// So many sessions of a user outlive their connections if memory is scarce.
+/// If memory is scarce, at most this many sessions of a user outlive their connections.
 constexpr std::size_t sessions_if_scarce = 16;
 
 }  // namespace

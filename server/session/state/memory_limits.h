@@ -23,7 +23,7 @@ public:
     MemoryLimits(const BrokerSettings& settings, BrokerHost& host)
         : settings_(settings), host_(host), wills_(host.totals().wills) {}
 
-    /// Why the client may not make the gateway keep `more` bytes; nothing if it may.
+    /// The reason why the client may not make the gateway keep `more` bytes; nothing if it may.
     std::optional<Refusal> objection(const Session& session, std::size_t more) const;
 
     /// The same for data that can wait until there is memory again.
@@ -40,7 +40,7 @@ public:
     /// Does the stored data take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
     bool is_scarce() const { return host_.memory() != MemoryState::plenty; }
-    /// Is memory-budget used up, but for a reserve?
+    /// Is memory-budget used up, except for a reserve?
     bool used_up() const { return host_.memory() == MemoryState::used_up; }
 
 private:

@@ -65,14 +65,14 @@ void Outbox::adopt(std::vector<Moved> moved) {
         const auto known = std::ranges::find(restored, each.packet_id, &InFlight::packet_id);
         const bool is_whole = each.delivery.message || each.is_released;
         const auto sent_at = each.sent_at;
-        if (known == restored.end() && !is_whole) continue;  // damaged in the store
+        if (known == restored.end() && !is_whole) continue;  // it is damaged in the store
         if (known != restored.end())
             list.splice(list.end(), restored, known);
         else
             put_in_flight(list, std::move(each));
         list.back().sent_at = sent_at;
     }
-    // If the store knows of more, it is sent again.
+    // If the store has more messages in flight, these are sent again.
     for (auto entry = restored.begin(); entry != restored.end();) {
         const auto next = std::next(entry);
         List& list = entry->released ? sent_ : interrupted_;
@@ -226,7 +226,8 @@ void Outbox::erase_sent(List::iterator entry) {
     const bool is_noted = entry->delivery.qos == QoS::exactly_once || entry->is_noted;
     if (owner != 0 && is_noted) forget_identifier(*entry);
     count_out(entry->delivery);
-    const auto unstored = std::move(entry->unstored);  // its end may end this outbox
+    // Declared here, because its destruction may end this outbox.
+    const auto unstored = std::move(entry->unstored);
     sent_.erase(entry);
 }
 
@@ -254,8 +255,8 @@ void Outbox::count_out(const Delivery& delivery) {
 
 /// The next identifier after `last` that is not in flight. There is always a free one.
 std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
-    // Searched only when the known free ones are used up: new messages don't take identifiers
-    // ahead.
+    // Searched only when the known free identifiers are used up: new messages don't take
+    // identifiers ahead of `last`.
     while (free_ahead_ == 0) {
         std::uint16_t nearest = 65'535;
         for (const List* list : {&sent_, &interrupted_})
@@ -268,7 +269,7 @@ std::uint16_t Outbox::next_packet_id(std::uint16_t last) {
     return after(last);
 }
 
-/// The message is new in the queue.
+/// Counts a message that is new in the queue.
 void Outbox::count_queued(Queue::iterator entry) {
     queued_bytes_ += entry->cost;
     totals_.bytes += entry->cost;
@@ -282,7 +283,7 @@ void Outbox::count_queued(Queue::iterator entry) {
     ++totals_.expiring;
 }
 
-/// The message's body is in memory now.
+/// Counts the message's body, which is in memory now.
 void Outbox::count_body(QueuedMessage& entry) {
     if (entry.can_be_left_to_store()) return totals_.bodies.add(entry, totals_.journal->unit());
     bytes_held_ += entry.cost;
@@ -314,7 +315,7 @@ QueuedMessage Outbox::dequeue(Queue::iterator entry) {
     return message;
 }
 
-// -- what is from the inbox --
+// -- messages from the inbox --
 
 Queue Outbox::take_queue() {
     shares_.reset();
@@ -391,8 +392,8 @@ std::vector<Stamp> Outbox::bodies_to_read(std::size_t most, std::size_t most_byt
     return stamps;
 }
 
-/// The queue begins with the messages that were asked for, unless some were dropped or sent
-/// meanwhile.
+/// Puts the bodies that were read into the queue. The queue begins with these messages, unless some
+/// were dropped or sent meanwhile.
 Queue Outbox::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
     shares_.reset();
     Queue lost;

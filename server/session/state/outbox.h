@@ -50,11 +50,11 @@ public:
     struct InFlight {
         Delivery delivery;  ///< without its message after the PUBREC
         std::uint16_t packet_id;
-        bool again : 1 = false;          ///< it was sent on an earlier connection: DUP
-        bool perhaps_again : 1 = false;  ///< the same, but before a crash: see QueuedHead
+        bool again : 1 = false;          ///< sent on an earlier connection, so DUP is set
+        bool perhaps_again : 1 = false;  ///< perhaps sent before a crash: see QueuedHead
         bool released : 1 = false;       ///< PUBREL was sent, PUBCOMP is awaited
         bool is_noted : 1 = false;       ///< at QoS 1: its packet identifier is in the store
-        /// When it was sent, at QoS 1 to a stored session: the low bits of the time in ms; 0:
+        /// The time of sending, for QoS 1 to a stored session: the low bits of the time in ms; 0:
         /// unknown.
         std::uint32_t sent_at = 0;
         std::unique_ptr<Unstored> unstored{};  ///< null: it is stored, or need not be stored
@@ -186,7 +186,7 @@ public:
     /// Stores its identifier.
     static void note(InFlight& entry, Journal& journal);
 
-    /// Removes the message with this identifier, which was not sent after all.
+    /// Removes the message with this identifier, because it was not sent.
     void discard(std::uint16_t packet_id);
 
     Effect on_puback(std::uint16_t packet_id);
@@ -205,7 +205,8 @@ public:
     /// oldest message of the user who would have the most bytes in the queue. Nothing if that would
     /// be the new message.
     std::optional<QueuedMessage> take_surplus(SenderShares::Sender sender, std::size_t bytes);
-    /// False: it must look at each message first.
+    /// Are the shares of the senders counted? If not, `take_surplus` must examine each message
+    /// first.
     bool knows_shares() const { return shares_ != nullptr; }
 
     /// Removes all messages for which `wanted(delivery, sent)` is true, and returns them in the
@@ -241,7 +242,7 @@ public:
     /// Removes the queued messages that are `wanted(const QueuedMessage&)`.
     template <class Wanted>
     Queue take_queued_if(Wanted wanted) {
-        shares_.reset();  // a search for each of many messages in it would take too long
+        shares_.reset();  // updating the shares for each of many messages would take too long
         Queue taken;
         for (auto entry = queue_.begin(); entry != queue_.end();) {
             const auto next = std::next(entry);
@@ -284,7 +285,8 @@ private:
     template <class Wanted>
     std::vector<Delivery> take_sent_if(Wanted wanted);
 
-    // Not deques, because an empty deque takes 600 bytes, and most lists have one message.
+    // Lists instead of deques, because an empty deque takes 600 bytes, and most lists have one
+    // message.
     using List = std::list<InFlight>;
 
     List::iterator find(std::uint16_t packet_id);

@@ -6,11 +6,11 @@
 
 namespace pulsegate {
 
-/// Does a record have room for everything in this disconnected session of its user's only device?
-/// Its messages may have bodies in memory.
+/// Can a record hold all of this disconnected session, the only device of its user? Its messages
+/// may have bodies in memory.
 bool fits_record(const Session& session);
 
-/// Its state as a record.
+/// Makes a record of the session's state.
 DormantRecord* pack(const Session& session);
 
 /// Gives a new session the content of the record, without its subscription.

@@ -10,7 +10,7 @@
 namespace pulsegate {
 
 /// The messages of one queue that have an expiry, in the order of their expiry. So expired messages
-/// are found without a look at the others. A message without an expiry is not in it, and costs
+/// are found without examining the others. A message without an expiry is not in it, and costs
 /// nothing.
 class QueueExpiries {
 public:

@@ -5,7 +5,7 @@
 
 namespace pulsegate {
 
-/// `bytes` is the sender's new share.
+/// Sets the sender's share to `bytes`.
 void QueueShares::count(Sender sender, Share& share, std::size_t bytes) {
     by_bytes_.erase({share.bytes, sender});
     share.bytes = bytes;
@@ -33,7 +33,8 @@ void QueueShares::remove(Queue::iterator message) {
         share.messages.erase(std::find(oldest, share.messages.end(), message));
         return;
     }
-    // In halves, so that each is moved once for each that leaves, at most.
+    // Erases only when half of the list has left. So each entry is moved at most once for each
+    // entry that leaves.
     if (++share.gone * 2 < share.messages.size()) return;
     share.messages.erase(share.messages.begin(), std::next(oldest));
     share.gone = 0;

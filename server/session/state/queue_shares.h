@@ -13,9 +13,9 @@
 
 namespace pulsegate {
 
-/// The senders of the messages in one full queue, so that the oldest of the sender with the most is
-/// found at once, however many messages and senders are in it. It takes 8 bytes for each message
-/// and about 150 for each sender. A queue that was never full has no QueueShares.
+/// The senders of the messages in one full queue. It finds the oldest message of the sender with
+/// the most bytes at once, however many messages and senders there are. It takes 8 bytes for each
+/// message and about 150 for each sender. A queue that was never full has no QueueShares.
 class QueueShares {
 public:
     using Sender = SenderShares::Sender;
@@ -33,7 +33,7 @@ public:
 
     /// The oldest message of the sender with the most bytes, if `sender` has this many bytes more.
     /// If two senders have equally many, the one with the greater fingerprint counts. Nothing if
-    /// that is `sender`, and `sender` has no message.
+    /// the result is `sender`, and `sender` has no message.
     std::optional<Queue::iterator> surplus(Sender sender, std::size_t more) const;
 
     std::size_t senders() const { return shares_.size(); }

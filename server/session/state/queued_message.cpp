@@ -153,7 +153,7 @@ void QueuedMessage::mark_from_inbox(bool from_inbox, OwnerId inbox) {
     make_details(inbox).from_inbox = from_inbox;
 }
 
-/// They are for this message alone, and so is its body from now on.
+/// The details are for this message alone, so it no longer shares its body.
 QueuedDelivery& QueuedMessage::make_details(OwnerId owner) {
     if (!has_details())
         body = QueuedBodyRef(

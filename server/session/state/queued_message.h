@@ -27,13 +27,13 @@ struct QueuedBody : boost::intrusive::list_base_hook<> {
         : message(std::move(message)), expires(expires), has_details(has_details) {}
     ~QueuedBody();
 
-    MessageRef message;                 ///< null if only the store has it
-    const Millis expires;               ///< when the message does; 0: never
-    QueuedBodies* bodies = nullptr;     ///< that contain it
-    QueuedMessage* in_queue = nullptr;  ///< the only queued message with this body; null: there are
-                                        ///< several
-    std::uint64_t unit = 0;             ///< the journal's unit with which it is stored at the
-                                        ///< latest
+    MessageRef message;              ///< null if only the store has it
+    const Millis expires;            ///< when the message expires; 0: never
+    QueuedBodies* bodies = nullptr;  ///< the list that contains it
+    /// The only queued message with this body; null: several share it.
+    QueuedMessage* in_queue = nullptr;
+    std::uint64_t unit = 0;  ///< the journal's unit with which it is stored at the
+                             ///< latest
     std::uint32_t references = 0;
     const bool has_details;  ///< it is a QueuedDelivery
 };
@@ -43,8 +43,8 @@ struct QueuedDelivery : QueuedBody {
     QueuedDelivery(MessageRef message, Millis expires, OwnerId owner)
         : QueuedBody(std::move(message), expires, true), owner(owner) {}
 
-    OwnerId owner;                             ///< that has the message in the store, or 0
-    bool from_inbox = false;                   ///< see Delivery
+    OwnerId owner;            ///< the owner that has the message in the store, or 0
+    bool from_inbox = false;  ///< see Delivery
     std::vector<std::uint32_t> identifiers{};  ///< see Delivery
     std::shared_ptr<const std::string> share{};
 };
@@ -121,7 +121,7 @@ private:
     QueuedBody* last_shared_[2] = {};  ///< for queues that are not stored, and for stored queues
 };
 
-/// For a message from before a restart.
+/// The head of a message from before a restart.
 QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver);
 
 /// A message in a queue. When a queue is long, the bodies of stored messages are left to the store,
@@ -129,7 +129,7 @@ QueuedHead head_of(const WaitingMessage& stored, const Receiver& receiver);
 struct QueuedMessage : QueuedHead {
     QueuedMessage(const QueuedHead& head, Millis expires) : QueuedHead(head), body(expires) {}
     QueuedMessage(const Delivery& waiting, QueuedBodies& bodies);
-    /// For a message from before a restart.
+    /// A message from before a restart.
     QueuedMessage(const WaitingMessage& stored, const Receiver& receiver, Millis expires);
     /// The same message for another receiver; it shares the body.
     QueuedMessage(const QueuedMessage& other, const Receiver& receiver);
@@ -145,7 +145,7 @@ struct QueuedMessage : QueuedHead {
     /// The body of a message of a shared subscription stays in memory, because another shard has
     /// stored the message, and the message may go back there.
     bool can_be_left_to_store() const { return is_stored && !(has_details() && details().share); }
-    /// The owner that has it in the store, if it is in the queue of `owner`.
+    /// The owner that has the message in the store, if it is in the queue of `owner`.
     OwnerId owner_in(OwnerId owner) const;
     /// The delivery of a message with a body, in the queue of `owner`.
     Delivery delivery(OwnerId owner) const;
@@ -155,7 +155,7 @@ struct QueuedMessage : QueuedHead {
     /// The message belongs to the inbox, and is in the queue of a device or of the inbox.
     void mark_from_inbox(bool from_inbox, OwnerId inbox);
 
-    QueuedBodySlot body{};  ///< none: the rest is in the store
+    QueuedBodySlot body{};  ///< none: the body and the rest are only in the store
 
     /// Does it have more than its head and its body?
     bool has_details() const { return body && body->has_details; }

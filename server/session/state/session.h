@@ -78,16 +78,17 @@ public:
     void keep(std::size_t bytes);
     void release(std::size_t bytes);
     std::size_t kept() const { return kept_ * kept_unit; }
-    /// The same without its will and topic aliases, which a new connection replaces.
+    /// The same without the session's will and topic aliases, because a new connection replaces
+    /// these.
     std::size_t kept_by_state() const;
 
     void set_will(std::unique_ptr<StoredWill> will);
     std::unique_ptr<StoredWill> take_will();
     void forget_aliases();
 
-    // One byte for both, in the place of padding.
-    bool is_reached : 1 = false;      ///< by a subscription, with the message to its inbox that is
-                                      ///< being delivered
+    // Both share one byte of padding.
+    /// A subscription of it has brought the message that is being delivered.
+    bool is_reached : 1 = false;
     bool awaits_connack : 1 = false;  ///< its login waits for the store: it is not accepted yet
 
 private:

@@ -37,7 +37,7 @@ public:
     const SubscriptionList& subscriptions() const { return subscriptions_; }
     std::uint32_t subscription_count() const { return subscription_count_; }
     static constexpr std::uint32_t most_subscriptions = (1u << 23) - 1;
-    /// Did it ever have a shared subscription?
+    /// Has the session ever had a shared subscription?
     bool was_member() const { return was_member_; }
     void note_membership() { was_member_ = true; }
     /// Number of shared subscriptions.

@@ -9,14 +9,16 @@ namespace pulsegate {
 
 namespace {
 
-/// At the quota, a user with more sessions than this loses its own instead of another user's.
+/// At the quota, a user with more sessions than this loses one of its own, and not one of another
+/// user.
 constexpr std::uint32_t most_of_one_user = 100;
 
 /// Approximate memory of the session of a disconnected client, without its queue.
 std::uint32_t size_of(const Session& session) {
     const auto size = 500 + session.client.size() + session.user.name.size() + session.kept() +
                       session.state.exchanges().bytes_of_unreleased();
-    return static_cast<std::uint32_t>(size);  // of texts of 65,535 bytes, and 16 MB kept
+    // The texts have at most 65,535 bytes, and 16 MB are kept.
+    return static_cast<std::uint32_t>(size);
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ SessionTable::~SessionTable() {
     totals_.disconnected_bytes -= disconnected_bytes_;
 }
 
-/// The sessions of disconnected clients, here and in the whole gateway.
+/// Counts sessions of disconnected clients, for this shard and for the whole gateway.
 void SessionTable::count(std::ptrdiff_t sessions, std::ptrdiff_t bytes) {
     disconnected_ += static_cast<std::size_t>(sessions);
     disconnected_bytes_ += static_cast<std::size_t>(bytes);
@@ -73,8 +75,8 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
     const StoredWill* will = session.state.will();
     const auto delay = will ? std::min(will->delay, seconds) : seconds;
-    // A client may have gone before this process and its time began, and its will have been due
-    // then.
+    // A client may have gone before this process and its clock began, so its will may have been due
+    // before that.
     const auto due = std::max<Millis>(now + Millis{delay} * 1000, 0);
     expiry_wheel_.schedule(*session.expiry_timer, tick_after(due));
     longest_disconnected_.push_back(*session.expiry_timer);
@@ -94,7 +96,7 @@ Tick SessionTable::will_due(const Session& session) {
     return session.expiry_timer->ends - left;
 }
 
-/// Returns what is due of the session now, and sets its timer for what comes next.
+/// Returns the event of the session that is due now, and sets its timer for the next one.
 SessionTable::Due SessionTable::next(SessionExpiry& expiry) {
     const Tick now = expiry_wheel_.now();
     if (expiry.is_awaited) {

@@ -30,7 +30,7 @@ public:
     SessionTable& operator=(const SessionTable&) = delete;
 
     void reserve(std::size_t sessions) { sessions_.reserve(sessions); }
-    /// Once a second.
+    /// Call it once a second.
     void shrink() { shrink_if_sparse(sessions_); }
     /// Null if there is no such session.
     Session* find(const User& user, std::string_view client) const;
@@ -43,21 +43,21 @@ public:
     /// The client has disconnected: the session is due after its session expiry, or earlier when
     /// its will is due.
     void start_expiry(Session& session, Millis now);
-    /// Its client was connected when the process died. It counts as connected until `until`, and is
-    /// absent after that unless it is back.
+    /// The client was connected when the process died. It counts as connected until `until`, and is
+    /// absent after that if it has not come back.
     void await(Session& session, Millis until);
     /// When the will of a disconnected session is due; without a will, the end of the session.
     static Tick will_due(const Session& session);
     /// The client has reconnected, or its session ends; no effect if it was connected.
     void stop_expiry(Session& session);
 
-    // The records of sessions that are packed belong to Presence.
+    // Presence owns the records of packed sessions.
 
-    /// The record takes the place of the session, which is destroyed.
+    /// Replaces the session with the record, and destroys the session.
     void replace(Session& session, DormantRecord& record);
-    /// The expiry of the session, which is new, continues that of the record.
+    /// Replaces the record with the session, which is new. The expiry continues.
     void replace(DormantRecord& record, Session& session);
-    /// The record's client has been disconnected for a shorter time than all others.
+    /// Adds a record. Its client must have been disconnected for a shorter time than all others.
     void add(DormantRecord& record);
 
     /// The session that must end because `latest` has exceeded persistent-session-quota; or null.
@@ -67,10 +67,10 @@ public:
     /// persistent-session-bytes?
     bool over_budget(std::size_t queued_bytes) const;
 
-    /// What is due with a disconnected session.
+    /// The event of a disconnected session that is due.
     enum class Due : std::uint8_t {
-        goes,  ///< it was awaited: its absence and the delay of its will begin
-        will,  ///< if it has one
+        goes,  ///< the session was awaited: its absence and the delay of its will begin
+        will,  ///< the will is due, if there is one
         end,
     };
     /// Calls `due(Session&, Due)` for at most `most` disconnected sessions with which something is
@@ -79,7 +79,7 @@ public:
     [[nodiscard]] bool advance(Tick now, std::size_t most, Visit due);
     Tick now() const { return expiry_wheel_.now(); }
 
-    /// The number of connected clients that have not been sent all messages yet. It visits every
+    /// The number of connected clients with messages that are not sent yet. It visits every
     /// session.
     std::size_t behind() const;
 

@@ -4,8 +4,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Only small topics get aliases: the senders choose the topics, and the receiver decides that the
-/// aliases are kept.
+/// Only topics up to this length get aliases. The receiver decides how many aliases are kept and
+/// the senders choose the topics, so longer topics could fill the memory.
 constexpr std::size_t longest_outgoing = 1024;
 
 }  // namespace

@@ -14,8 +14,8 @@ struct Absence
     Absence(Tick ends, bool is_dormant)
         : ends(ends), bytes(0), is_awaited(false), is_dormant(is_dormant) {}
 
-    const Tick ends;           ///< the session
-    std::uint32_t bytes : 30;  ///< memory of the session meanwhile, without its queue
+    const Tick ends;           ///< when the session ends
+    std::uint32_t bytes : 30;  ///< memory of the absent session, without its queue
     /// It was connected when the process died, and still counts as connected, so that it may come
     /// back; see SessionTable::await.
     bool is_awaited : 1;

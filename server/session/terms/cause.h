@@ -15,7 +15,7 @@ enum class Cause : std::uint8_t {
     kicked,           ///< the gateway disconnected the client: bad packet, slow consumer
     shutdown,         ///< the gateway stops
     node_lost,        ///< the gateway died or was drained, and no device was back within the limit
-    drained,  ///< only of a connection: the gateway asked the client to leave; the user stays
+    drained,  ///< only for a connection: the gateway asked the client to leave; the user stays
               ///< online
 };
 

@@ -30,12 +30,12 @@ struct BannedClient {
     std::string client;
 };
 
-/// The result of a part of it.
+/// The result of one call that disconnects clients.
 struct Evicted {
     std::size_t disconnected = 0;
     std::size_t ended = 0;    ///< sessions
     std::size_t leaving = 0;  ///< clients that were told to leave before, and are still connected
-    std::size_t wills = 0;    ///< wills that were dropped
+    std::size_t wills = 0;    ///< the number of dropped wills
     std::vector<BannedClient> banned{};  ///< the disconnected clients, if an address was banned
 
     /// Clients that were disconnected, or that were absent and have lost their sessions.

@@ -44,17 +44,17 @@ public:
     /// Asks for one call of `Broker::drained` when the backlog has become empty.
     virtual void notify_when_drained() = 0;
 
-    /// The CONNACK that it was held for has been sent.
+    /// The CONNACK is sent, for which the connection has held back other packets.
     virtual void connack_sent() = 0;
 
     /// Has the connection failed, so that it is about to end?
     virtual bool broken() const = 0;
 
-    /// Is the node with the client's connection gone or out of reach, so that the client has its
-    /// limit of silence to come back?
+    /// Is the node with the client's connection gone or out of reach? Then the client may come back
+    /// within its limit of silence.
     virtual bool is_adrift() const { return false; }
 
-    /// Was it told to end, so that it is about to end?
+    /// Was the connection told to end, so that it will end soon?
     virtual bool leaving() const = 0;
 
     virtual Millis last_packet() const = 0;

@@ -20,7 +20,7 @@ struct Reach {
     std::uint32_t dropped = 0;
     std::uint32_t no_room = 0;  ///< how many of the dropped ones had no room
 
-    /// Does nobody get it because of a limit? Then its publisher must be told.
+    /// Does no receiver get the message because of a limit? Then its publisher must be told.
     bool is_refused() const { return sent == 0 && queued == 0 && no_room > 0; }
     bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
     void count(Fate fate) {

@@ -28,7 +28,7 @@ inline constexpr Refusal much_waits_for_store{
     .why = "much waits for the store, which is in trouble",
     .is_by_store = true};
 
-/// The same for a login: one text for the log and the history, and one for the client.
+/// The refusal of a login, with one text for the log and the history, and one for the client.
 struct LoginRefusal {
     Reason reason;
     std::string_view why;

@@ -14,8 +14,8 @@ bool tells_sender(const BrokerSettings& settings, std::string_view topic) {
     return !settings.sender_property.empty() && is_chat_topic(topic);
 }
 
-/// The first such property; others that clients may have stored before the setting was on follow
-/// it.
+/// The first such property is the gateway's. Others may follow, which clients stored before the
+/// setting was on.
 std::optional<std::string_view> stated_sender(const BrokerSettings& settings,
                                               const Properties& properties) {
     std::optional<std::string_view> sender;
@@ -59,7 +59,7 @@ std::string_view sender_of(const BrokerSettings& settings, const Message& messag
     return stated_sender(settings, Properties(as_bytes(message.properties))).value_or("");
 }
 
-/// A backend may have published to a topic that leaves no room; it is trusted with its topics.
+/// Returns nothing if the topic leaves no room. Only backends can publish to such a topic.
 std::optional<std::string> topic_with_sender(const BrokerSettings& settings,
                                              const Message& message) {
     if (!settings.sender_in_topic) return std::nullopt;

@@ -15,8 +15,8 @@ namespace pulsegate {
 // the user property `sender-property`, which clients can't set there. Receivers of 3.1.1 have no
 // properties, and may get the sender in the topic instead.
 
-/// Why a client may not publish this to the topic, if it may not: the message states a sender, or
-/// leaves no room for one.
+/// The reason why a client may not publish the message: it states a sender, or its topic leaves no
+/// room for one. Nothing if there is no objection.
 std::optional<Refusal> objection_to_sender(const BrokerSettings& settings, std::string_view user,
                                            std::string_view topic, const Properties& properties);
 

@@ -12,11 +12,11 @@ namespace pulsegate {
 
 /// The share of each sender in a queue that is too long. The sender with the largest share loses
 /// messages first, so that no sender can push out the messages of others. For a queue that is just
-/// full, QueueShares knows more.
+/// full, QueueShares is faster.
 class SenderShares {
 public:
-    /// Half of a user's fingerprint. Two users with the same value have one share, but nobody can
-    /// choose the other user.
+    /// Half of a user's fingerprint. Two users with the same value share one account, but no user
+    /// can choose the other one.
     using Sender = std::uint32_t;
     static Sender sender(const Message& message) { return static_cast<Sender>(message.sender); }
 

@@ -10,8 +10,8 @@
 
 namespace pulsegate {
 
-/// Where the user of a client comes from: its CONNECT username, its client id, or the common name
-/// of its certificate.
+/// The source of a client's user name: its CONNECT username, its client id, or the common name of
+/// its certificate.
 enum class UserFrom : std::uint8_t { username, client_id, certificate };
 
 /// The broker's limits and features, under the names of the settings.
@@ -58,9 +58,9 @@ struct BrokerSettings {
     std::size_t max_inboxes = 100'000;
     std::size_t max_inboxes_per_user = 1000;
     std::size_t max_inbox_bytes_per_user = 32 * 1024 * 1024;
-    bool rooms_are_closed = false;              ///< to everybody except their members
-    bool presence_is_for_watchers = false;      ///< and the user
-    std::size_t max_room_members = 10'000'000;  ///< of all rooms, and watchers of all users
+    bool rooms_are_closed = false;              ///< to all users except members
+    bool presence_is_for_watchers = false;      ///< and for the user
+    std::size_t max_room_members = 10'000'000;  ///< members of all rooms, and watchers of all users
     std::size_t max_subscriptions = 1000;
     std::size_t max_client_memory = 4 * 1024 * 1024;
     std::size_t max_user_memory = 32 * 1024 * 1024;
@@ -72,7 +72,7 @@ struct BrokerSettings {
     std::size_t history_bytes = 0;  ///< see History; Config has the default
 
     bool webhook_payload = false;
-    EventKinds recorded_events = 0;  ///< the kinds that somebody reads; not a setting
+    EventKinds recorded_events = 0;  ///< the kinds that a reader wants; not a setting
 
     /// Recipients that get a message in one turn of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;

@@ -60,7 +60,7 @@ void summarize(json::object& told, const Acknowledgement<Type>& acknowledgement)
     add_reason(told, acknowledgement.reason);
 }
 
-/// The first of them, and their number.
+/// The first items of a list, and their number.
 template <class List, class Text>
 json::array first_told(const List& list, Text text) {
     json::array told;

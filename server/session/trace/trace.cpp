@@ -2,8 +2,8 @@
 
 namespace pulsegate {
 
-/// After a lost event all further ones are lost too, until the reader has taken the earlier ones.
-/// So the reader knows where the gap is.
+/// After a lost event, all further events are lost too, until the reader has taken the earlier
+/// ones. So the reader knows the place of the gap.
 void Trace::put(std::string event) {
     {
         const std::lock_guard lock(mutex_);

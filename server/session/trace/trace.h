@@ -38,7 +38,7 @@ public:
     // From any thread:
 
     void put(std::string event);
-    /// The reader is gone, or the time is up: the shards forget the trace at their next event.
+    /// The reader is gone, or the time is over: the shards forget the trace at their next event.
     void end() { has_ended_.store(true, std::memory_order_relaxed); }
     bool has_ended() const { return has_ended_.load(std::memory_order_relaxed); }
 

@@ -50,7 +50,8 @@ std::string Tracer::text_of(boost::json::object event, const TraceSubject& subje
     return json_text(event);
 }
 
-/// For the user of a token, who is known only when the token has been checked.
+/// Keeps an event that may belong to a traced user. The user of a token is known only when the
+/// token has been checked.
 void Tracer::keep(const TraceSubject& subject,
                   const std::function<boost::json::object()>& describe) {
     const bool may_be_wanted = std::ranges::any_of(traces_, [&](const auto& trace) {

@@ -25,7 +25,7 @@ struct TraceSubject {
     bool may_be_claimed = false;  ///< `Tracer::claim` may name the user later
 };
 
-/// A connection that was closed without an answer.
+/// The event of a connection that was closed without an answer.
 boost::json::object traced_rejection();
 
 /// The traces of one shard. Without a trace, an event only costs a look at `is_on`. With traces,
@@ -36,13 +36,13 @@ public:
 
     void begin(std::shared_ptr<Trace> trace);
 
-    /// Puts the event into the traces that follow its subject. `describe` is called if there is
-    /// one; time, user, client and address are added to what it returns.
+    /// Puts the event into the traces of its subject. `describe` is called if there are any; time,
+    /// user, client and address are added to its result.
     void tell(const TraceSubject& subject, const std::function<boost::json::object()>& describe);
 
     /// Names the client that the peer of a connection without a session claims to be. From now on,
-    /// the connection's events are also about that client, and so are its earlier events that may
-    /// be claimed.
+    /// the connection's events also belong to that client, and so do its earlier events that may be
+    /// claimed.
     void claim(const Link& link, std::string_view user, std::string_view client);
     /// The connection is closed.
     void forget(const Link& link);
@@ -52,7 +52,7 @@ private:
         std::string user;
         std::string client;
     };
-    /// An event that may be claimed, and the client that the peer claimed to be then.
+    /// An event that may be claimed, and the client that the peer claimed to be at that time.
     struct KeptEvent {
         boost::json::object event;
         Claim by;

@@ -23,8 +23,8 @@ struct DormantMessage {
     Millis expires;  ///< 0: never
 };
 
-/// A user with a disconnected session as the only device, packed into one allocation. Its data of
-/// variable size is behind it.
+/// A user with one disconnected session as the only device, packed into one allocation. Data of
+/// variable size follows the record.
 struct DormantRecord final : PresenceEntry, Absence {
     static constexpr std::size_t most_messages = 16;
     static constexpr std::size_t longest_name = std::numeric_limits<std::uint8_t>::max();
@@ -45,7 +45,7 @@ struct DormantRecord final : PresenceEntry, Absence {
     std::string_view filter() const { return {text() + user_size_ + client_size_, filter_size_}; }
     /// The queue. All its messages are stored, and no body is in memory.
     std::span<const QueuedHead> messages() const { return {queue(), messages_}; }
-    /// When each message expires, or nothing if none ever does.
+    /// When each message expires; empty if no message ever expires.
     std::span<const Millis> expiries() const { return {expiry_times(), expiries_}; }
     bool has_expired_messages(Millis now) const;
     std::size_t queued_bytes() const;

@@ -10,12 +10,11 @@
 
 namespace pulsegate {
 
-/// The totals that the limits of the whole gateway use: all shards count here. Any thread may use
-/// it.
+/// The totals for the limits of the whole gateway, which all shards update. Any thread may use it.
 struct GatewayTotals {
     InboxAccounts inboxes{};
     const std::shared_ptr<RetainedSeats> retained = std::make_shared<RetainedSeats>();
-    std::atomic<std::size_t> room_members{0};  ///< and watchers
+    std::atomic<std::size_t> room_members{0};  ///< memberships, and watchers
     std::atomic<std::size_t> disconnected{0};  ///< sessions
     std::atomic<std::size_t> disconnected_bytes{0};
     GatewaySum queued{};         ///< bytes of queued messages in memory

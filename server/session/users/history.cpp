@@ -30,7 +30,7 @@ HistoryEvent with_short_texts(HistoryEvent event) {
     return event;
 }
 
-/// True if it equals the event before, except for time and port. Logins never do.
+/// True if the event equals the earlier one, except for time and port. Logins are never repeated.
 bool is_repeated(const HistoryEvent& last, const HistoryEvent& event) {
     return event.kind != HistoryKind::login && last.kind == event.kind &&
            last.cause == event.cause && last.reason == event.reason &&
@@ -66,7 +66,7 @@ std::string_view name(HistoryKind kind) {
     return "unknown";
 }
 
-/// The beginning of an event in its block; its texts follow.
+/// The beginning of an event in its block; the event's texts follow.
 struct HistoryBlocks::Head {
     std::uint64_t owner;
     WallMillis time;
@@ -154,7 +154,7 @@ void HistoryBlocks::append(Block& block, const Head& head, const HistoryEvent& e
     block.used = static_cast<std::uint16_t>(block.used + head.size());
 }
 
-/// Counts the event in the owner's last one, if that is the same. The texts stay as they are.
+/// If the owner's last event is the same, counts it once more. The texts stay as they are.
 bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEvent& event) {
     std::optional<std::size_t> last;
     for (std::size_t place = 0; place < block.used;) {
@@ -173,11 +173,11 @@ bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEve
     return true;
 }
 
-/// Frees more than is needed, so that it does not run for each event.
+/// Makes room for an event. Frees more than necessary, so that this does not run for each event.
 void HistoryBlocks::make_room(Block& block, const Head& head) {
     constexpr std::size_t kept = sizeof block.bytes / 4 * 3;
     if (block.used + head.size() <= sizeof block.bytes) return;
-    std::vector<std::pair<std::size_t, Head>> events;  // with their places
+    std::vector<std::pair<std::size_t, Head>> events;  // with their places in the block
     events.reserve(block.used / sizeof(Head));
     AccountBytes bytes;
     bytes.of(head.account) += head.size();
@@ -186,7 +186,7 @@ void HistoryBlocks::make_room(Block& block, const Head& head) {
         bytes.of(events.back().second.account) += events.back().second.size();
     }
     for (std::size_t used = block.used + head.size(); used > kept;) {
-        auto oldest = events.end();  // of the largest account
+        auto oldest = events.end();  // the oldest event of the largest account
         std::size_t most = 0;
         for (auto each = events.begin(); each != events.end(); ++each)
             if (const auto has = bytes.of(each->second.account); has > most) {
@@ -261,7 +261,7 @@ void History::add_refused(std::string_view user, const Address& address,
     if (keeps_) of_refused_.add({fingerprint(user), fingerprint(address.text())}, event);
 }
 
-/// Later output on the connection, or its end, is about the same client.
+/// Further output on the connection, and its end, belong to the same client.
 void History::tell_traces(std::string_view user, const HistoryEvent& event) {
     if (!tracer_.is_on() || event.is_traced) return;
     if (event.link) tracer_.claim(*event.link, user, event.client);

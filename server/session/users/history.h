@@ -26,7 +26,7 @@ enum class HistoryKind : std::uint8_t {
     banned,         ///< or a client of the user
     ban_lifted,     ///< the same
     dropped,        ///< messages to a client
-    session_ended,  ///< of a client that was away
+    session_ended,  ///< the session of an absent client
 };
 
 std::string_view name(HistoryKind kind);
@@ -35,9 +35,9 @@ std::string_view name(HistoryKind kind);
 /// and are cut if they are long.
 struct HistoryEvent {
     HistoryKind kind{};
-    WallMillis time = 0;      ///< of the last one
-    std::uint32_t count = 1;  ///< how often it happened, or to how many messages
-    Millis lasted = 0;        ///< from the first one to the last one
+    WallMillis time = 0;      ///< time of the last event
+    std::uint32_t count = 1;  ///< the number of events, or of affected messages
+    Millis lasted = 0;        ///< from the first event to the last one
     Millis silence = 0;       ///< before a connection ended
     Cause cause{};            ///< why it ended
     Reason reason{};          ///< reason code of a refusal
@@ -47,7 +47,7 @@ struct HistoryEvent {
     std::string_view listener{};
     std::string_view why{};
     const Link* link = nullptr;  ///< link of the client, for traces; it is not kept
-    bool is_traced = false;      ///< traces of the user have it already
+    bool is_traced = false;      ///< traces of the user already have it
 };
 
 /// The user and the account of an event. They are the same in another process with the same store.
@@ -64,11 +64,11 @@ public:
     explicit HistoryBlocks(std::size_t bytes);
 
     void add(const HistoryOwner& owner, const HistoryEvent& event);
-    /// As an event of its own, though it may tell the same as the one before.
+    /// Adds the event even if it equals the last one.
     void append(const HistoryOwner& owner, const HistoryEvent& event);
-    /// In the order in which they were added.
+    /// Visits the user's events in the order in which they were added.
     void visit(std::uint64_t user, const std::function<void(const HistoryEvent&)>& visitor) const;
-    /// All of them, those of one owner in their order.
+    /// Visits all events; those of one owner in the order in which they were added.
     void visit_all(
         const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const;
     void forget(std::uint64_t user);
@@ -99,25 +99,26 @@ public:
     /// `bytes`: 0 keeps nothing.
     History(std::size_t bytes, Tracer& tracer);
 
-    /// Does anybody want events?
+    /// Are events kept or traced?
     bool is_on() const { return keeps_ || tracer_.is_on(); }
     void add(std::string_view user, const HistoryEvent& event);
     /// `address` is in the form that the limits by address use, so that an IPv6 network has one
     /// share.
     void add_refused(std::string_view user, const Address& address, const HistoryEvent& event);
-    /// In the order in which they were added; refused logins come last.
+    /// Visits the user's events in the order in which they were added; refused logins come last.
     void visit(std::string_view user,
                const std::function<void(const HistoryEvent&)>& visitor) const;
     void forget(std::string_view user);
 
-    // For an upgrade, in which another process goes on with the same users; see history_passage.h.
+    // Call these in an upgrade, when another process continues with the same users; see
+    // history_passage.h.
 
     enum class Part : std::uint8_t { users, refused_logins };
-    /// All events of a part, those of one owner in their order.
+    /// Visits all events of a part; those of one owner in their order.
     void visit_all(
         Part part,
         const std::function<void(const HistoryOwner&, const HistoryEvent&)>& visitor) const;
-    /// An event of another process, that nobody is told of. They come in their order.
+    /// Adds an event of another process, without telling traces. Call it in the order of events.
     void adopt(Part part, const HistoryOwner& owner, const HistoryEvent& event);
 
 private:

@@ -26,7 +26,7 @@ HistoryRecord::Event event_record(History::Part part, const HistoryOwner& owner,
             .why = std::string(event.why)};
 }
 
-/// Its texts refer to the record.
+/// The event's texts refer to the record.
 HistoryEvent event_of(const HistoryRecord::Event& record) {
     return {.kind = static_cast<HistoryKind>(record.kind),
             .time = record.time,

@@ -9,13 +9,13 @@
 
 namespace pulsegate {
 
-// How a history passes to another process, in an upgrade.
+// Passes a history to another process, in an upgrade.
 
 /// Calls `visit` with all events of the shard's history, in records that are not large.
 void describe(const History& history, std::uint32_t shard,
               const std::function<void(const HistoryRecord&)>& visit);
 
-/// Adds events of another process. Those that this version does not know are left out.
+/// Adds events of another process. Kinds of events that this version does not know are left out.
 void adopt(History& history, const HistoryRecord& record);
 
 inline constexpr std::size_t events_of_record = 1000;

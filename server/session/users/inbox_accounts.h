@@ -10,8 +10,8 @@
 
 namespace pulsegate {
 
-/// The number of inboxes on all shards, and each sender's share in them: an inbox counts for every
-/// sender with a message in it. The gateway's own messages count for nobody. Any thread may use it.
+/// The number of inboxes on all shards, and each sender's share in them. An inbox counts for every
+/// sender with a message in it. The gateway's own messages have no sender. Any thread may use it.
 class InboxAccounts {
 public:
     using Sender = SenderShares::Sender;
@@ -22,8 +22,8 @@ public:
         std::size_t bytes = 0;
     };
 
-    /// An addition to a share, until its message is in the inbox. It is removed when the claim
-    /// ends, because then the message itself counts.
+    /// An addition to a share, until its message is in the inbox. Then the message itself counts,
+    /// and the claim ends.
     class Claim {
     public:
         Claim(InboxAccounts& accounts, Sender sender, const Share& share)
@@ -45,7 +45,7 @@ public:
         const Share share_;
     };
 
-    /// The limit that forbids it; or nothing, and the share is claimed.
+    /// Returns the limit that forbids the addition. If there is none, claims the share.
     std::optional<Limit> claim(Sender sender, const Share& more, const Share& most);
 
     void add(Sender sender, const Share& more);

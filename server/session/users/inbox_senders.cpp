@@ -7,11 +7,11 @@ namespace pulsegate {
 
 namespace {
 
-/// The inboxes of one user that a search examines to find one that gives way. The next search
+/// How many inboxes of one sender a search examines to find one that gives way. The next search
 /// continues after them.
 constexpr std::size_t examined_at_a_time = 16;
 
-/// An inbox of more senders is not examined, and stays.
+/// An inbox with more senders is not examined, and stays.
 constexpr std::size_t most_senders_examined = 64;
 
 /// A message's bytes in memory when its body is left to the store.
@@ -66,7 +66,8 @@ bool InboxSenders::takes_part(const Outbox& inbox, Sender sender) const {
     return parts != parts_.end() && parts->second.contains(sender);
 }
 
-/// The gateway's own messages never give way, and take the place of any sender with more.
+/// How many inboxes have messages of the sender. For the gateway 0: its own messages never give
+/// way, and may replace inboxes of any sender with more.
 std::size_t InboxSenders::count_of(Sender sender) const {
     if (sender == InboxAccounts::gateway) return 0;
     const auto found = senders_.find(sender);
@@ -98,7 +99,7 @@ const Outbox* InboxSenders::surplus(Sender newcomer, const MayEnd& may_end) {
         if (least <= most || !may_end(*inbox)) continue;
         found = inbox;
         most = least;
-        if (least == largest.inboxes.size()) break;  // no sender has more
+        if (least == largest.inboxes.size()) break;  // no inbox can be better
     }
     return found;
 }
@@ -107,7 +108,8 @@ std::size_t InboxSenders::OfSender::cost(bool with_bodies) const {
     return inboxes.size() * bytes_of_inbox + (with_bodies ? bytes : messages * bytes_of_entry);
 }
 
-/// One whose inboxes become more meanwhile may count twice, and one whose become fewer not at all.
+/// A sender that gets more inboxes meanwhile may count twice. A sender that loses some may not
+/// count at all.
 bool InboxSenders::find_largest(Search& search, bool with_bodies) const {
     constexpr std::size_t senders_a_turn = 4096;
     std::size_t left = senders_a_turn;

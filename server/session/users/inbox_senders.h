@@ -36,27 +36,28 @@ public:
     /// Does the sender have a message in any inbox here?
     bool has_any(Sender sender) const { return senders_.contains(sender); }
 
-    /// The inbox that ends to make room for an inbox that `newcomer` needs. It belongs to the
-    /// sender with the most inboxes here, and to no sender with as few inboxes as the newcomer. Of
-    /// several examined inboxes, the result is the one where the sender with the fewest inboxes has
-    /// the most. Null: there is none.
+    /// The inbox that ends to make room for an inbox that `newcomer` needs. The sender with the
+    /// most inboxes here has a message in it, and all its senders have more inboxes than the
+    /// newcomer would have. Several inboxes are examined; the result is the one where the sender
+    /// with the fewest inboxes has the most. Null: there is none.
     using MayEnd = std::function<bool(const Outbox&)>;
     const Outbox* surplus(Sender newcomer, const MayEnd& may_end);
 
     struct Largest {
         Sender sender = InboxAccounts::gateway;
-        std::size_t inboxes = 0;  ///< inboxes that have them
+        std::size_t inboxes = 0;  ///< inboxes with its messages
         std::size_t bytes = 0;
         std::size_t sum = 0;   ///< sum of all senders
         unsigned holders = 0;  ///< number of senders with messages
     };
     /// A search for the sender with the most memory, over several turns.
     struct Search {
-        Largest largest{};                                                   ///< so far
-        std::pair<std::size_t, Sender> examined{0, InboxAccounts::gateway};  ///< the last one
+        Largest largest{};  ///< the largest so far
+        /// The last examined sender.
+        std::pair<std::size_t, Sender> examined{0, InboxAccounts::gateway};
     };
-    /// Looks at some more senders, and counts their messages with bodies; or without bodies, if
-    /// these are left to the store. Returns true when it has looked at all.
+    /// Examines some more senders, and counts their messages with bodies; or without bodies, if
+    /// these are left to the store. Returns true when all are examined.
     [[nodiscard]] bool find_largest(Search& search, bool with_bodies) const;
 
     /// The inboxes in which the sender has messages, the oldest first.
@@ -68,14 +69,14 @@ public:
 private:
     struct Part {
         std::uint32_t messages = 0;
-        std::uint64_t number = 0;  ///< later ones have larger numbers
+        std::uint64_t number = 0;  ///< later parts have larger numbers
     };
     using Parts = boost::container::flat_map<Sender, Part>;
     struct OfSender {
         std::map<std::uint64_t, const Outbox*> inboxes{};  ///< by `Part::number`
         std::size_t messages = 0;
         std::size_t bytes = 0;
-        std::uint64_t examined = 0;  ///< the number that was examined last
+        std::uint64_t examined = 0;  ///< the number of the inbox that was examined last
 
         std::size_t cost(bool with_bodies) const;
     };
@@ -87,7 +88,7 @@ private:
     InboxAccounts& accounts_;
     boost::unordered_flat_map<const Outbox*, Parts> parts_;
     boost::unordered_flat_map<Sender, OfSender> senders_;
-    std::set<std::pair<std::size_t, Sender>> by_count_;  ///< how many inboxes, and their sender
+    std::set<std::pair<std::size_t, Sender>> by_count_;  ///< by the number of inboxes
     std::uint64_t last_number_ = 0;
     std::uint64_t work_ = 0;
 };

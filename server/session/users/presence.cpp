@@ -19,21 +19,24 @@ namespace json = boost::json;
 
 namespace {
 
-/// A user that a whole fleet shares has thousands of devices: messages list the first ones only.
+/// A user of a whole fleet may have thousands of devices. Messages list the first ones only.
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
 
-/// If a user has more, the latest ones are compared.
+/// If a user has more devices, only the latest ones are compared.
 constexpr int devices_compared = 1000;
 
-/// Users who never stayed are also forgotten after a minute if their names exceed this sum.
+/// If the names of all users exceed this sum, users that were never online for a minute are
+/// forgotten after a minute.
 constexpr std::size_t most_name_bytes = 64 * 1024 * 1024;
 constexpr Millis a_minute = 60'000;
 
-/// How many changes of a user can be counted between the clock and the stored floor, at least.
+/// The minimum number of changes of a user that can be counted between the clock and the stored
+/// floor.
 constexpr std::uint64_t room_to_count = 10'000;
 
-/// A clock before 1970 made greater versions, which few readers of JSON accept as numbers.
+/// The greatest version from the clock. A clock before 1970 would make greater ones, which few
+/// readers of JSON accept as numbers.
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
 
 /// Finds users by a position.
@@ -165,9 +168,9 @@ void Presence::restore(PresenceEntry& entry) {
     by_change_.push_back(entry);
 }
 
-/// To sort them once takes a fifth of the time of moving each of a million to its place. What they
-/// are sorted by is copied, for they lie all over the memory, and after a crash most have the same
-/// version.
+/// Sorting all users once takes a fifth of the time of moving a million of them to their places one
+/// by one. The sort keys are copied, because the users are scattered in memory, and after a crash
+/// most of them have the same version.
 void Presence::finish_restoring() {
     std::vector<std::pair<PresencePosition, PresenceEntry*>> users;
     users.reserve(by_change_.size());
@@ -216,8 +219,8 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
     return true;
 }
 
-/// The version grows, but nobody is told: what is known of an earlier wait, by the version of then,
-/// does not end this one.
+/// Disconnects the device. If it was the last one, the version grows, but nobody is told. A timer
+/// of an earlier wait has an older version, so it cannot end this wait.
 bool Presence::leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until) {
     thread_.assert_here();
     if (!to_back(user, device)) return false;
@@ -261,7 +264,7 @@ void Presence::to_front(User& user, Device& device) {
     user.devices.push_front(device);
 }
 
-/// Where those are that are not connected. False: the device never was here, or is no more.
+/// Moves the device behind the connected ones. Returns false if it was not connected.
 bool Presence::to_back(User& user, Device& device) {
     device.unlink();
     user.devices.push_back(device);
@@ -272,14 +275,15 @@ bool Presence::to_back(User& user, Device& device) {
 
 void Presence::change(PresenceEntry& user, Cause cause, WallMillis now) {
     by_change_.erase(by_change_.iterator_to(user));
-    // Others may be ahead of the clock: who goes through the users must meet this one again.
+    // Other users may have versions ahead of the clock. The new version is at least as high, so
+    // that a visit page by page meets this user again.
     const auto latest = by_change_.empty() ? 0 : by_change_.rbegin()->version;
     user.version = std::max({user.version + 1, version_floor_ + 1, latest, version_by_clock(now)});
     insert_by_change(user);
     user.cause = cause;
 }
 
-/// Most have the latest version.
+/// Most users have the latest version.
 void Presence::insert_by_change(PresenceEntry& user) {
     if (by_change_.empty() || by_change_.rbegin()->version < user.version)
         by_change_.push_back(user);
@@ -287,8 +291,8 @@ void Presence::insert_by_change(PresenceEntry& user) {
         by_change_.insert_before(by_change_.upper_bound(user.position(), ByPosition{}), user);
 }
 
-/// A position costs a hash of the user's name, so there is one for each visit and not for each
-/// user.
+/// Makes one position for each visit and not for each user, because a position costs a hash of the
+/// user's name.
 std::optional<PresencePosition> Presence::visit_entries(
     PresencePosition after, std::size_t most,
     const std::function<Visited(PresenceEntry&)>& visitor) const {
@@ -296,8 +300,10 @@ std::optional<PresencePosition> Presence::visit_entries(
     auto next = by_change_.upper_bound(after, ByPosition{});
     auto how = Visited::done;
     for (; next != by_change_.end() && most > 0 && how == Visited::done; --most)
-        how = visitor(const_cast<PresenceEntry&>(*next++));  // only its place must not change
-    if (how == Visited::unfinished) --next;                  // the entry, or its replacement
+        // The entry may change, except for its place.
+        how = visitor(const_cast<PresenceEntry&>(*next++));
+    // `--next` is the entry, or its replacement.
+    if (how == Visited::unfinished) --next;
     if (next == by_change_.end()) return std::nullopt;
     return next == by_change_.begin() ? after : std::prev(next)->position();
 }
@@ -324,7 +330,8 @@ void Presence::forget_some(WallMillis now, Millis kept,
     };
     const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
         if (!due(entry)) return Visited::done;
-        User& user = static_cast<User&>(entry);  // a dormant user has a session
+        // A dormant user has a session, so this one is not dormant.
+        User& user = static_cast<User&>(entry);
         if (user.online()) return Visited::done;
         if (forgotten) forgotten(user);
         forget(user);
@@ -359,8 +366,9 @@ std::string to_json(const PresenceChange& change) {
     });
 }
 
-/// The floor of a store that takes nothing stays behind the clock. If versions passed it, they
-/// would fall after a crash, when the clock of the next process is late. Then they only count.
+/// The version for this time, but below the stored floor. The floor stays behind the clock while
+/// the store takes nothing. If versions exceeded it, they would fall after a crash if the next
+/// process has a late clock. Above this limit, versions only count upwards.
 std::uint64_t version_by_clock(WallMillis now) {
     const std::uint64_t most = time_of(stored_floor()) - room_to_count;
     return std::min(static_cast<std::uint64_t>(std::max<WallMillis>(now, 0)), most);
@@ -378,7 +386,9 @@ PutUser stored_presence(const User& user) {
 std::string to_json(const User& user, Millis now, WallMillis wall) {
     json::array devices;
     std::size_t room = names_listed;
-    std::size_t waiting = 0;  // connected devices come first, except for waiting logins
+    // The number of devices that are not connected. Waiting logins are listed before connected
+    // devices.
+    std::size_t waiting = 0;
     WallMillis last_seen = user.last_seen();
     for (const Device& device : user.devices) {
         if (!device.here && ++waiting > devices_listed) break;

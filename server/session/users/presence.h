@@ -29,7 +29,7 @@ public:
     Device(std::string client, WallMillis since) : client(std::move(client)), since(since) {}
     virtual ~Device() = default;
 
-    /// Is it the inbox that waits for the user's first device, see Inboxes? Clients have an id.
+    /// Is it the inbox that waits for the user's first device (see Inboxes)? Clients have an id.
     bool is_inbox() const { return client.empty(); }
 
     /// When the last complete packet of a connected client was received.
@@ -46,14 +46,15 @@ public:
 /// users.
 struct PresencePosition {
     std::uint64_t version = 0;
-    std::uint64_t user = 0;  ///< a hash of its name: many may have changed in one millisecond
+    /// A hash of the name, because many users may change in one millisecond.
+    std::uint64_t user = 0;
 
     bool operator<(const PresencePosition& other) const {
         return version < other.version || (version == other.version && user < other.user);
     }
 };
 
-/// What a visitor of all users says of one of them.
+/// The result of a visitor for a user.
 enum class Visited : std::uint8_t {
     done,        ///< the visit goes on with the next user
     enough,      ///< the visit ends; the next visit begins with the next user
@@ -84,8 +85,8 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
     std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
     Cause cause : 4 = Cause::login;
-    /// The user was online when the process died, and counts as online while there is time to come
-    /// back.
+    /// The user was online when the process died, and counts as online while its devices may still
+    /// come back.
     bool is_awaited : 1 = false;
     bool is_untold : 1 = false;  ///< subscribers must not know about the user yet
     bool stayed : 1 = false;     ///< was online for at least a minute before
@@ -98,11 +99,12 @@ struct User : PresenceEntry {
 
     explicit User(std::string_view name) : PresenceEntry(false), name(name) {}
     bool online() const { return here > 0 || is_awaited; }
-    /// The longest limit of silence of its connected devices; it looks at a thousand at most.
+    /// The longest limit of silence of its connected devices. It examines at most a thousand
+    /// devices.
     Millis longest_limit() const;
     /// Does the user have a device, connected or with a session? The inbox does not count.
     bool has_device() const;
-    /// Did a device ever log in? If not, there is an inbox for the first one.
+    /// Did a device ever log in? If not, the user only has an inbox for the first one.
     bool is_known() const { return since != 0; }
 
     const std::string name;
@@ -136,7 +138,7 @@ std::string to_json(const PresenceChange& change);
 /// crash, all versions begin above every version that anybody was told.
 class Presence {
 public:
-    /// `most_known`: above that many users, some are forgotten early.
+    /// `most_known`: if there are more users, some are forgotten early.
     explicit Presence(std::size_t most_known = 1'000'000) : most_known_(most_known) {}
     ~Presence();
     Presence(const Presence&) = delete;
@@ -153,7 +155,7 @@ public:
     void replace(PresenceEntry& old, PresenceEntry& replacement);
 
     void reserve(std::size_t users) { by_name_.reserve(users); }
-    /// Once a second.
+    /// Call it once a second.
     void shrink() { by_name_.shrink(); }
     /// The user of that name, or null.
     User* find(std::string_view name) const;
@@ -167,8 +169,8 @@ public:
     /// and awaited until that tick. When all users are restored, they are in the order of their
     /// changes again.
     void restore(const PutUser& stored, Tick awaited_until);
-    /// The same before that, when only the name is known. There must be no other entry with this
-    /// name.
+    /// The same when only the name is known. Call it before all users are restored. There must be
+    /// no other entry with this name.
     User& restore(std::string_view name);
     void restore(PresenceEntry& entry);
     void finish_restoring();
@@ -188,9 +190,10 @@ public:
     /// last one, the user stays online and is awaited until that tick. Then it returns true.
     bool leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until);
 
-    /// Users who were awaited until `upto` or before, and are not back, are offline for that cause.
-    /// Looks at `most` awaited users, and calls `lost` for each who is offline now, with the ms
-    /// since the last packet; the user is shown as in `show`. Returns true if there are more.
+    /// Users that were awaited until `upto` or before, and are not back, are offline with this
+    /// cause. Examines up to `most` awaited users, and calls `lost` for each user that is offline
+    /// now, with the ms since the last packet; the user is shown as in `show`. Returns true if
+    /// there are more.
     [[nodiscard]] bool end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
                                    const std::function<void(const User&, Millis)>& lost);
 
@@ -198,9 +201,9 @@ public:
     /// user, it shows a copy without devices.
     void show(std::string_view name, const std::function<void(User&)>& visitor) const;
 
-    /// Visits users after `after` in the order of their last change, at most `most`, until the
+    /// Visits up to `most` users after `after`, in the order of their last change, until the
     /// visitor returns false. Returns the position to continue after; nothing at the end. A user
-    /// who changes between two calls moves to the end, and is visited there. Users are shown as in
+    /// that changes between two calls moves to the end, and is visited there. Users are shown as in
     /// `show`; the visitor must not look up users by name.
     std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
                                           const std::function<bool(User&)>&) const;
@@ -253,9 +256,11 @@ private:
 
         bool operator<(const Awaited& other) const { return until > other.until; }
     };
-    std::priority_queue<Awaited> awaited_;  ///< the earliest on top; also has users who are back
-    /// The version of the last user created. Until such users log in, their versions are below all
-    /// others. Each has its own, because names that share a version are compared by their hash.
+    std::priority_queue<Awaited>
+        awaited_;  ///< the earliest on top; users that are back may still be in it
+    /// The version of the user that was created last. Until such a user logs in, its version is
+    /// below all others. Each has another version, because names that share a version are compared
+    /// by their hash.
     std::uint64_t created_ = 0;
     std::uint64_t version_floor_ = 0;  ///< no forgotten user had a greater version
     [[no_unique_address]] OwnerThread thread_;

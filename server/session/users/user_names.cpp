@@ -32,7 +32,7 @@ void UserNames::erase(const PresenceEntry& entry) {
 void UserNames::replace(const PresenceEntry& old, PresenceEntry& replacement) {
     SmallTable& table = tables_[table_of(Hash()(&old))];
     const auto place = table.find(const_cast<PresenceEntry*>(&old));
-    // It has the same name, and therefore the same place.
+    // The replacement has the same name, and therefore the same place in the table.
     const_cast<PresenceEntry*&>(*place) = &replacement;
 }
 
