@@ -31,7 +31,7 @@ tcp::acceptor open(asio::io_context& context, const tcp::endpoint& endpoint, Lis
     return acceptor;
 }
 
-/// Each shard listens on a socket of its own.
+/// Lets each shard listen on a socket of its own.
 using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
 }  // namespace
@@ -75,8 +75,8 @@ void Listener::wait() {
     });
 }
 
-/// A vain accept costs nearly as much as a successful one. More than one connection is likely to
-/// wait only if others have come just before, with at most one batch of clients in between.
+/// A failed accept costs nearly as much as a successful one. More than one connection is likely to
+/// wait only if a connection was accepted in the last two rounds.
 int Listener::accepts_now() {
     const auto now = rounds_.round();
     const bool many = now <= std::exchange(last_round_, now) + 2;
@@ -110,8 +110,8 @@ void Listener::accept_some() {
         }
         if (errno == EAGAIN) return;
         if (errno == ECONNABORTED || errno == EINTR) continue;
-        // Out of descriptors or memory: the next tick tries again, because this loop would only
-        // spin.
+        // No descriptors or memory are left. The next tick tries again, because this loop would
+        // only spin.
         const int error = errno;
         paused_ = true;
         return log_limited(spdlog::level::err, "accept: {}; new connections wait",

@@ -56,7 +56,7 @@ private:
     boost::asio::ip::tcp::acceptor acceptor_;
     Admission& admission_;
     Accepted accepted_;
-    std::uint64_t last_round_ = 0;  ///< in which connections were accepted
+    std::uint64_t last_round_ = 0;  ///< the last round in which connections were accepted
     bool paused_ = false;
     bool rests_ = false;  ///< until `tick`
 };

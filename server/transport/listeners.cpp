@@ -41,7 +41,7 @@ std::vector<int> Listeners::sockets() const {
     return all;
 }
 
-/// For the next listener.
+/// The function that takes connections of the next listener.
 Listener::Accepted Listeners::accept_with(const ListenerOptions& options) {
     const auto number = static_cast<std::uint16_t>(listeners_.size());
     return [this, options, number](UniqueFd socket, const Listener::Endpoint& peer) {

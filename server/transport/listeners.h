@@ -33,7 +33,7 @@ public:
     /// The certificates for new connections from now on.
     void use(std::shared_ptr<const Tls> tls) { tls_ = std::move(tls); }
 
-    /// Once a second.
+    /// Call it once a second.
     void tick();
     /// Accepts no connection until `tick`.
     void rest();

@@ -13,18 +13,18 @@ namespace pulsegate {
 
 namespace {
 
-/// The most connections that end before others get their turn again.
+/// The maximum number of connections that end before other connections get their turn.
 constexpr std::size_t expiries_a_turn = 64;
 /// And the most work: each tells those who watch its user, and may have a will for very many.
 constexpr std::uint64_t work_of_expiries = work_a_turn / 2;
 
-/// What thousands may want at once, when a network fails and comes back: those who are in would
-/// wait for all of them. A handshake costs up to a millisecond.
+/// When a network fails and comes back, thousands of clients may want these at once. Without
+/// limits, connected clients would wait for all of them. A handshake costs up to a millisecond.
 constexpr std::size_t unauthenticated_a_turn = 2;
 constexpr std::size_t handshakes_a_turn = 2;
 constexpr std::size_t teardowns_a_turn = 2;
 
-/// Of a buffer each, of those who send more than that at once.
+/// Reads of one buffer each, for connections with more input than fits.
 constexpr std::size_t reads_a_turn = 64;
 
 Connection& connection_of(Wheel::Node& node) { return static_cast<Connection&>(node); }
@@ -102,8 +102,8 @@ boost::intrusive_ptr<Connection> Transport::adopt(Handoff handoff) {
     return connection;
 }
 
-/// It counts neither against the limit on open files nor against those by address, which are the
-/// other node's.
+/// Such a connection counts neither against the limit on open files nor against the limits by
+/// address, because the other node counts it.
 boost::intrusive_ptr<Connection> Transport::adopt(std::unique_ptr<Channel> channel,
                                                   const boost::asio::ip::tcp::endpoint& client,
                                                   const std::string& listener, Version version) {
@@ -121,7 +121,7 @@ boost::intrusive_ptr<Connection> Transport::adopt(UniqueFd socket, const Connect
     boost::system::error_code error;
     const auto peer = boost::asio::ip::make_address(record.peer, error);
     const Address address = error ? Address() : Address(peer);
-    // It is in, however many there are.
+    // The connection exists already, so it is counted however many there are.
     context_.counts.admission.opened();
     static_cast<void>(context_.counts.address_limits.enter(address, monotonic_now()));
     const Origin origin{.address = address, .listener = number_of(record.listener)};
@@ -130,7 +130,7 @@ boost::intrusive_ptr<Connection> Transport::adopt(UniqueFd socket, const Connect
     return connection->adopt(handoff, record) ? connection : nullptr;
 }
 
-/// A removed listener also has a number as long as it has connections.
+/// A removed listener also has a number while it still has connections.
 std::uint16_t Transport::number_of(const std::string& listener) {
     const auto& names = context_.listener_names;
     const auto number =
@@ -183,7 +183,7 @@ void Transport::expire_due() {
 
 Evicted Transport::end_some(const Address& address, const Ending& ending,
                             const std::function<void(Session&)>& visit) {
-    constexpr std::size_t most = 512;  // connections visited
+    constexpr std::size_t most = 512;  // the maximum of visited connections
     thread_.assert_here();
     Evicted evicted;
     context_.wheel.for_each([&](Wheel::Node& node) {

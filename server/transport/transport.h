@@ -82,7 +82,7 @@ public:
 
     /// Ends every connection.
     void end_all(const Ending& ending);
-    /// What happens to clients with messages that are not answered yet.
+    /// How to treat clients with messages that are not answered yet.
     enum class Unanswered : std::uint8_t { stay, leave };
     /// Ends up to `most` connections of clients that are logged in, unless their sockets are on
     /// other nodes.

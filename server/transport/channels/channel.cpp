@@ -11,8 +11,8 @@ namespace pulsegate {
 
 namespace {
 
-/// The length of the packets at the front of `bytes` that begin before `end`, up to one that is too
-/// large.
+/// The length of the packets at the front of `bytes` that begin before `end`. Stops at a packet
+/// that is too large.
 std::size_t packets_before(std::string_view bytes, std::size_t end) {
     if (bytes.size() <= end) return bytes.size();
     std::size_t size = 0;
@@ -73,7 +73,8 @@ void Channel::tell_accepted(Millis limit, std::uint32_t largest_packet) {
     tell_terms();
 }
 
-/// From then on the edge may send something of its own, which must not come before the CONNACK.
+/// Tells the edge only after bytes were sent, that is, after the CONNACK: from then on, the edge
+/// may send packets of its own, which must not come before it.
 void Channel::tell_terms() {
     if (!terms_ || !has_sent_ || is_adrift_) return;
     peer_.tell_accepted(name_, terms_->limit, terms_->largest_packet);

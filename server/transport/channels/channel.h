@@ -25,26 +25,26 @@ struct ChannelName {
 
 class Channel;
 
-/// What the edge is told of the end of a channel.
+/// What the edge is told about the end of a channel.
 struct ChannelEnd {
     Cause cause = Cause::connection_lost;
     bool has_old_answer = false;  ///< the auth hook's answer was older than a revocation
 };
 
-/// Carries what channels have to say to their edges.
+/// Carries the messages of channels to their edges.
 class ChannelPeer {
 public:
     virtual void send(const ChannelName& channel, std::string_view bytes) = 0;
     /// May the channel send now? If not, its `go_on` is called later.
     virtual bool may_send(const ChannelName& channel) = 0;
-    /// The channel has taken so many bytes of its input since the last call.
+    /// The channel has taken this many bytes of its input since the last call.
     virtual void tell_taken(const ChannelName& channel, std::uint32_t bytes) = 0;
     /// The client is logged in, with these terms; see Link.
     virtual void tell_accepted(const ChannelName& channel, Millis limit,
                                std::uint32_t largest_packet) = 0;
     /// Asks the edge how long the client has been silent.
     virtual void ask_silence(const ChannelName& channel) = 0;
-    /// Has the link to the edge no connection, or has it ended?
+    /// Is the link to the edge without a connection, or has it ended?
     virtual bool is_cut_off(const ChannelName& channel) const = 0;
     /// The channel is destroyed.
     virtual void forget(const ChannelName& channel, const ChannelEnd& end) = 0;
@@ -53,16 +53,17 @@ protected:
     ~ChannelPeer() = default;
 };
 
-/// This node's end of a connection that has its socket on another node, the client's edge. It
-/// stands for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
-/// frames. Each direction has a window: while the other end has not taken so many bytes, the sender
-/// sends no further packet. Only whole packets travel, because the edge sends some of its own.
+/// This node's end of a connection with its socket on another node, the client's edge. It stands
+/// for the socket: bytes of MQTT arrive in frames of the link to the edge, and leave in such
+/// frames. Each direction has a window: if the other end has too many bytes that it has not taken,
+/// the sender sends no further packet. Only whole packets travel, because the edge also sends
+/// packets of its own.
 ///
 /// It belongs to its connection, on the thread of the shard.
 class Channel {
 public:
     static constexpr std::uint32_t window = 64 * 1024;
-    /// Bytes that are taken are reported when they are so many.
+    /// Taken bytes are reported when there are this many.
     static constexpr std::uint32_t report = window / 4;
     /// A larger packet does not fit into a frame of the link.
     static constexpr std::size_t largest_packet = std::size_t{16} << 20;
@@ -76,34 +77,34 @@ public:
 
     // For the connection:
 
-    /// Tells `polled` from now on when there is something to read, or room to write.
+    /// Calls `polled` from now on when there is something to read, or room to write.
     void watch(Polled& polled) { polled_ = &polled; }
-    /// As of a socket: the number of bytes, 0 at the end, or -1 and `errno`.
+    /// Like recv on a socket: returns the number of bytes, 0 at the end, or -1 and `errno`.
     ssize_t receive(void* buffer, std::size_t size);
-    /// `bytes` must be whole packets. It sends a number of whole packets. EMSGSIZE: the first one
-    /// is too large.
+    /// `bytes` must be whole packets. Sends as many whole packets as the window allows. EMSGSIZE:
+    /// the first one is too large.
     ssize_t send(std::string_view bytes);
     /// Sends these bytes even if the window is full.
     void send_last(std::string_view bytes);
     /// The client is logged in. The edge hears it after the CONNACK.
     void tell_accepted(Millis limit, std::uint32_t largest_packet);
     void ask_silence();
-    /// The reason for the end, which the edge is told.
+    /// Sets the reason for the end that the edge is told.
     void end(Cause cause) { end_.cause = cause; }
     /// The login is refused, because the auth hook allowed it before a revocation.
     void note_old_answer() { end_.has_old_answer = true; }
 
     /// Is the link to the edge gone? Then nothing arrives any more, and what is sent is lost.
     bool is_adrift() const { return is_adrift_; }
-    /// Is it adrift, or would it be if the link got no other connection?
+    /// Is it adrift, or would it be adrift if the link got no other connection?
     bool is_cut_off() const { return is_adrift_ || (!has_ended_ && peer_.is_cut_off(name_)); }
     bool has_ended() const { return has_ended_; }
-    /// Why the edge has ended it.
+    /// The reason why the edge has ended it.
     const Ending& ending() const { return ending_; }
     /// The number of bytes that wait to be read.
     std::size_t unread() const { return input_.size() - read_; }
 
-    // For frames of the link. Each may destroy the channel:
+    // Call these for frames of the link. Each of them may destroy the channel:
 
     void arrive(std::string_view bytes);
     void widen(std::uint32_t bytes);
@@ -127,11 +128,11 @@ private:
     std::string input_;
     std::size_t read_ = 0;  ///< bytes of `input_` that were received
     Ending ending_{Cause::connection_lost, Reason::success, "the peer closed without DISCONNECT"};
-    std::int64_t room_ = window;  ///< bytes that may still be sent; below 0: the last packet was
-                                  ///< larger
-    std::uint32_t taken_ = 0;     ///< not reported yet
+    /// Bytes that may still be sent; negative after a packet that was larger.
+    std::int64_t room_ = window;
+    std::uint32_t taken_ = 0;  ///< not reported yet
     ChannelEnd end_{};
-    std::optional<Terms> terms_{};  ///< of a client that is logged in, while they are not told
+    std::optional<Terms> terms_{};  ///< terms of a client that is logged in, until the edge is told
     bool has_sent_ = false;
     bool has_ended_ = false;
     bool is_adrift_ = false;

@@ -10,21 +10,22 @@ namespace pulsegate {
 
 namespace {
 
-/// So much of what its rate allows may come at once, and when it was too much, nothing for a while:
-/// packet by packet would be a timer each.
+/// A connection may use this much of its rate at once. Above that it pauses, because a timer for
+/// each packet would cost too much.
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
 /// The time in ns that a connection owes for each unit of work.
 constexpr std::int64_t work_time = 100;
 
-/// Reads from TLS in one turn, of records of at most 16 KB. Without TLS there is one read.
+/// How often TLS is read in one turn, in records of at most 16 KB. Without TLS there is one read.
 constexpr int reads_of_tls_a_turn = 4;
 
 /// The cost of a TLS record without data, usually a key update.
 constexpr std::uint64_t record_work = 100;
 
-/// True for packets that may cause much work. The work of others delays only these.
+/// True for packets that may cause much work. Only these must wait when other packets have caused
+/// much work.
 bool may_be_much_work(Bytes packet) {
     const auto type = static_cast<PacketType>(packet[0] >> 4);
     return type == PacketType::publish || type == PacketType::subscribe ||
@@ -37,7 +38,7 @@ bool is_answered_late(Bytes packet) {
     return type == PacketType::pubrec || type == PacketType::pubrel || may_be_much_work(packet);
 }
 
-/// Of the buffer of an unfinished packet, besides half of it.
+/// The unused bytes that the buffer of an unfinished packet may have, besides half of the buffer.
 constexpr std::size_t spare_room = 1024;
 
 constexpr std::string_view pingreq("\xC0\x00", 2);
@@ -70,7 +71,7 @@ bool Connection::take(Handoff& handoff) {
     if (small_tls()) count_record(small_tls()->kept());
     if (!handoff.unread.empty())
         keep_unfinished(std::make_unique<Buffer>(std::move(handoff.unread)));
-    intrusive_ptr_add_ref(this);  // its own reference, until close
+    intrusive_ptr_add_ref(this);  // its own reference, until `close`
     ++context_.connections;
     ++context_.connections_by_listener[origin_.listener];
     last_packet_ = monotonic_now();
@@ -96,7 +97,7 @@ void Connection::on_ready(Readiness ready) {
     read();
 }
 
-/// While it waits for something else, its input waits too.
+/// While the connection waits for something else, its input waits too.
 bool Connection::may_read() const {
     if (state_ == State::closed || state_ == State::lost || listening_) return false;
     return !reads() || !(queued_ || parked_ || context_.rest != Rest::none);
@@ -130,13 +131,14 @@ bool Connection::read_pending() {
     return there;
 }
 
-/// Handles the input that was left when the shard had too much to do.
+/// Handles the input that was left because the shard had too much to do.
 void Connection::resume() {
     parked_ = false;
-    // The unread input may take an hour, so after a reset it is not read to the end.
+    // Handling the unread input may take an hour at this rate, so a reset connection ends without
+    // it.
     if ((slowed_ || unanswered_) && reset_by_peer())
         end({Cause::connection_lost, Reason::success, "reset by the peer"});
-    // A client that was taken over or disconnected meanwhile is not served any more.
+    // A client that was taken over or disconnected meanwhile is no longer served.
     if (reads()) consume({}, monotonic_now());
     end_websocket();
     settle();
@@ -146,7 +148,7 @@ void Connection::resume() {
 /// Reads once. A full buffer leaves the rest to the next turn, so no client blocks the shard. True
 /// if there may be more.
 bool Connection::receive() {
-    if (queued_ && reads()) return false;  // its input is for later
+    if (queued_ && reads()) return false;  // its input is handled later
     if (handshaking() && reads()) {
         proceed_handshake(false);
         return false;
@@ -159,17 +161,17 @@ bool Connection::receive() {
         kept = rest.size();
     }
     const auto room = buffer.size() - kept;
-    fetch_neighbours();  // while the kernel reads: a packet moves the connection on the wheel
+    fetch_neighbours();  // while the kernel reads; a packet will move the connection on the wheel
     const auto size = read_socket(buffer.data() + kept, room);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         unread_ = errno == EINTR;
-        // The answer to a key update comes first; then the poller reports the rest again.
+        // The answer to a key update must be written first. Then the poller reports the rest again.
         if (tls() && state_ != State::lingering && tls()->wants_to_write()) wait_writable();
         if (unread_) charge_for_records(monotonic_now());
         return unread_ && reads() && !parked_;
     }
-    // A socket that has given less than was asked for has no more; OpenSSL's reads end with a
-    // record.
+    // If a socket returns fewer bytes than requested, it has no more. OpenSSL's reads always end
+    // with a record, so they show nothing.
     const bool is_full = static_cast<std::size_t>(size) == room;
     const bool is_opened = small_tls() && state_ != State::lingering;
     unread_ = (is_opened ? small_tls()->has_more() : is_full || tls()) || drains_;
@@ -180,8 +182,8 @@ bool Connection::receive() {
         return false;
     }
     context_.counters.bytes_in += static_cast<std::uint64_t>(size);
-    // The clock is read after the bytes, never before: had the thread been held up in between, they
-    // would count as older than they are, and the deadline would come early.
+    // The clock is read after the bytes. If it were read before and the thread was delayed in
+    // between, the bytes would count as older than they are, and the deadline would come early.
     const Millis now = monotonic_now();
     const auto filled = kept + static_cast<std::size_t>(size);
     if (websocket())
@@ -192,7 +194,8 @@ bool Connection::receive() {
     return unread_ && reads() && !parked_;
 }
 
-/// Input after the end is discarded, without TLS and without continuing a handshake.
+/// Reads from the socket. Input after the end is read without TLS and without the handshake,
+/// because it is discarded.
 ssize_t Connection::read_socket(std::uint8_t* to, std::size_t room) {
     if (state_ == State::lingering) return receive_now(socket_.get(), nullptr, to, room);
     const auto size = receive_now(socket_.get(), extras_.get(), to, room);
@@ -245,15 +248,16 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
 }
 
 /// Headers of frames, pings and pongs count against the rate of bytes, as packets do. But they are
-/// no sign of life: a client that has been silent too long is not parked, but read until it is due.
+/// no sign of life: a client that was silent for too long is not parked, but read until it is due.
 void Connection::pay_for_framing(std::size_t bytes, Millis now) {
     if (state_ != State::open || tick_after(last_packet_ + limit_) <= context_.wheel.now()) return;
     const double time = static_cast<double>(bytes) * context_.settings.byte_time;
     if (time > 0 && pay(time, Limit::max_byte_rate, now)) parked_ = true;
 }
 
-/// What came before the end counts, a DISCONNECT above all: while its packets wait, and if its
-/// CONNECT has moved it to another shard, the end waits behind them.
+/// Ends the connection when its WebSocket has ended, after all earlier packets. An earlier
+/// DISCONNECT must count. So the end waits while packets wait, or while the CONNECT moves the
+/// connection to another shard.
 void Connection::end_websocket() {
     if (!reads() || queued_ || parked_ || !websocket() || !extras_->websocket->end) return;
     const auto [code, fault] = *extras_->websocket->end;
@@ -287,7 +291,7 @@ void Connection::consume(Bytes input, Millis now) {
             parked_ = true;
             break;
         }
-        // What is forwarded takes room, whatever it is.
+        // Each forwarded packet takes room at the home, whatever its type.
         unanswered_ =
             (forwards_ || is_answered_late(packet)) && context_.owner.awaits_answers(*this);
         if (unanswered_ || (may_be_much_work(packet) && context_.input.must_wait())) {
@@ -298,7 +302,7 @@ void Connection::consume(Bytes input, Millis now) {
         const bool goes_on = handle(packet, now);
         if (!goes_on && !queued_) break;
         input = input.subspan(frame.size);
-        if (queued_) break;  // the rest is for later
+        if (queued_) break;  // the rest is handled later
         alive = true;
         parked_ = too_fast(packet, now) && !finishes;
     }
@@ -315,14 +319,14 @@ void Connection::consume(Bytes input, Millis now) {
         keep_unfinished(std::move(partial));
         if (!parked_) judge_unfinished();
     }
-    // Complete packets count as life, the bytes of an unfinished one don't: who sends one byte a
-    // second must not live for ever.
+    // Only complete packets are a sign of life. Otherwise a client that sends one byte a second
+    // could stay for ever.
     if (alive) context_.wheel.schedule(*this, due_at(now));
 }
 
-/// Each packet takes its time, by the rate of messages or of bytes, whichever is longer; a second's
-/// worth may come at once. Acknowledgements are no messages, because a client must answer as much
-/// as it receives.
+/// Each packet uses time, by the rate of messages or of bytes, whichever is longer. The packets of
+/// a second may come at once. Acknowledgements don't count as messages, because a client must send
+/// one for each message that it receives.
 bool Connection::too_fast(Bytes packet, Millis now) {
     const auto& settings = context_.settings;
     const auto type = static_cast<PacketType>(packet[0] >> 4);
@@ -333,7 +337,7 @@ bool Connection::too_fast(Bytes packet, Millis now) {
                as_message >= as_bytes ? Limit::max_message_rate : Limit::max_byte_rate, now);
 }
 
-/// Counts this many ns as used. True if that is more than may come at once.
+/// Counts this many ns as used. Returns true if the connection has used more than may come at once.
 bool Connection::pay(double time, Limit limit, Millis now) {
     const std::int64_t moment = now * 1'000'000;
     paid_until_ = std::max(paid_until_, moment) + static_cast<std::int64_t>(time);
@@ -345,13 +349,13 @@ bool Connection::pay(double time, Limit limit, Millis now) {
     return true;
 }
 
-/// Who has caused much work owes time for it: the others have theirs meanwhile, and of two that
-/// cause much, each gets its share.
+/// A connection that has caused much work owes time for it. Meanwhile other connections are served,
+/// and two connections that cause much work get equal shares.
 void Connection::charge(std::uint64_t work, Millis now) {
     if (work >= work_a_turn / 4) owe(work, now);
 }
 
-/// A connection has few turns before its login anyway.
+/// Charges for TLS records without data. Before its login, a connection has few turns anyway.
 void Connection::charge_for_records(Millis now) {
     const auto without_data = small_tls() ? small_tls()->taken_without_data()
                               : tls()     ? tls()->taken_without_data()
@@ -382,7 +386,8 @@ bool Connection::handle(Bytes packet, Millis now) {
         context_.owner.on_forwarded(*this, packet);
         return state_ == State::open;
     }
-    // Before it is decoded: it may have a fault whose reason code is for a CONNACK only.
+    // Checked before decoding, because a fault in this packet may have a reason code that only a
+    // CONNACK can have.
     if (static_cast<PacketType>(packet[0] >> 4) == PacketType::connect) {
         refuse_packet(packet, Reason::protocol_error, "a second CONNECT");
         return false;
@@ -398,7 +403,7 @@ bool Connection::handle(Bytes packet, Millis now) {
     return state_ == State::open;
 }
 
-/// The bytes are copied before they are decoded: the owner may need time, and keeps them.
+/// Copies the bytes before they are decoded, because the owner may keep them for some time.
 bool Connection::handle_connect(Bytes packet, Millis now) {
     ReceivedConnect received{{packet.begin(), packet.end()}, {}};
     const Decoded decoded = decode(received.bytes, version_, Sender::client);
@@ -420,7 +425,7 @@ bool Connection::handle_connect(Bytes packet, Millis now) {
     return state_ == State::open;
 }
 
-/// Says nothing but that the client lives, so no one else need hear of it: with many clients, each
+/// A ping only shows that the client lives, so no other object is told. With many clients, each
 /// object that a ping touches is a cache miss.
 void Connection::answer_ping(Millis now) {
     last_packet_ = now;

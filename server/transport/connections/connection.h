@@ -73,7 +73,7 @@ public:
     /// The link to the client's edge is gone. The client has its limit of silence to come back
     /// elsewhere; it may have sent something until `since`.
     void cast_adrift(Millis since);
-    /// The edge says how long the client has been silent.
+    /// The edge has answered how long the client has been silent.
     void hear_silence(Millis silence);
 
     // With the session on another node, see server/edge/:
@@ -109,7 +109,7 @@ public:
     /// The certificate that the client showed; nothing if it showed none.
     std::optional<ClientCertificate> certificate() const;
 
-    // For the context's lists and queues, each when its turn has come:
+    // Called by the context's lists and queues, each in its turn:
 
     /// Its time on the wheel is up.
     void on_due();
@@ -128,9 +128,9 @@ public:
     /// Has the peer ended the stream, so that another process can't have it, while its last packets
     /// wait here?
     bool has_last_packets() const { return parked_ && state_ == State::open && has_ended(); }
-    /// Handles them now, whatever its rate, and then the end.
+    /// Handles these packets now, whatever its rate, and then the end.
     void finish_input();
-    /// Whether another process can have it, or why not.
+    /// Can another process have it? If not, the result is the reason.
     Passing passing() const;
     /// Its state at `rested`, when the connections came to rest. The connection must be able to
     /// pass.
@@ -234,15 +234,15 @@ private:
     std::uint32_t limit_ = 0;
     std::uint32_t sent_ = 0;            ///< bytes of `out_` that the socket has accepted
     std::uint32_t counted_ = 0;         ///< its bytes in the sum of all backlogs
-    std::uint32_t largest_packet_ = 0;  ///< that the client accepts; 0: no limit
+    std::uint32_t largest_packet_ = 0;  ///< the client's Maximum Packet Size; 0: no limit
     std::uint16_t references_ = 0;
     State state_ = State::login;
     std::uint8_t awaited_turns_ = 0;  ///< how many turn queues it waits in
     Version version_ = Version::v3_1_1;
-    // Twelve bits instead of bytes: with bytes, the connection would need the next size of the
+    // Bits instead of bytes, because with bytes the connection would need the next size of the
     // allocator.
     bool dirty_ : 1 = false;
-    bool unread_ : 1 = false;     ///< the socket may have more than it has read
+    bool unread_ : 1 = false;     ///< the socket may have more input
     bool drains_ : 1 = false;     ///< a short read does not mean that there is no more
     bool listening_ : 1 = false;  ///< waits for its turn to continue reading
     bool writing_ : 1 = false;    ///< waits until the socket accepts more
@@ -254,7 +254,8 @@ private:
     bool queued_ : 1 = false;      ///< waits for something other than its socket's input
     bool forwards_ : 1 = false;    ///< its session is on another node
     bool is_partial_counted_ : 1 = false;  ///< among unfinished packets
-    // The members below are seldom used. They are last because cache lines count with many clients.
+    // The following members are seldom used. They are last because with many clients cache lines
+    // count.
     Origin origin_;
     Ending ending_{};  ///< from State::ending on
 };

@@ -33,7 +33,7 @@ struct TransportSettings {
     std::string server_reference;  ///< the server for clients that are asked to leave; "": unknown
 };
 
-/// What the connections of a shard stop doing while another process prepares to take them.
+/// What the connections of a shard stop doing while another process prepares to take them over.
 enum class Rest : std::uint8_t {
     none,
     reading,  ///< they read no packets, but still send
@@ -57,7 +57,7 @@ struct ConnectionContext {
 
     Wheel wheel;  ///< on which every open connection waits
     std::size_t connections = 0;
-    std::size_t elsewhere = 0;  ///< those with their sockets on other nodes
+    std::size_t elsewhere = 0;  ///< connections with their sockets on other nodes
     ShardPart backlog;          ///< bytes that sockets have not accepted yet
     ShardPart unfinished;       ///< bytes of unfinished packets
     Rest rest = Rest::none;

@@ -8,7 +8,8 @@ namespace pulsegate {
 
 // -- the node with the session --
 
-/// The edge watches the client's silence. True if the connection is not due.
+/// Asks the edge, which watches the client's silence. Returns true if the connection does not time
+/// out now.
 bool Connection::await_edge() {
     if (!channel() || state_ != State::open) return false;
     if (channel()->is_adrift()) {
@@ -31,7 +32,8 @@ void Connection::cast_adrift(Millis since) {
     if (state_ != State::open) return;
     context_.owner.on_adrift(*this);
     last_packet_ = std::max(last_packet_, since);
-    // An edge that is cut off, but alive, sends its clients elsewhere only now.
+    // The edge may be alive, but cut off. It disconnects its clients only now, so they need time to
+    // come back.
     constexpr Tick ticks_to_return = 3;
     const Tick soonest = context_.wheel.now() + ticks_to_return;
     context_.wheel.schedule(*this, std::max(due_at(last_packet_), soonest));

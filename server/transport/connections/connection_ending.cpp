@@ -1,4 +1,5 @@
-// How a connection ends: its session is told, its peer is told why, and the socket is closed.
+// The end of a connection: its session is told, the peer is told the reason, and the socket is
+// closed.
 #include <sys/socket.h>
 
 #include <utility>
@@ -46,7 +47,7 @@ void Connection::end(const Ending& ending) {
     if (!reads()) return;
     if (ending.cause == Cause::kicked && is_for_a_bad_packet(ending.reason))
         ++context_.counters.bad_packets;
-    // No DISCONNECT comes before the CONNACK (MQTT 5.0, 3.14).
+    // A DISCONNECT must not come before the CONNACK (MQTT 5.0, 3.14).
     const bool told = state_ == State::open || context_.owner.is_accepted(*this);
     ending_ = ending;
     if (!told) ending_.reason = Reason::success;
@@ -59,7 +60,7 @@ void Connection::end(const Ending& ending) {
     mark_dirty();
 }
 
-/// Its turn has come, or it has been taken over in the meantime.
+/// Ends the connection in its turn, unless another connection has taken it over meanwhile.
 bool Connection::teardown() {
     --awaited_turns_;
     if (state_ != State::lost) return false;
@@ -121,8 +122,9 @@ void Connection::send_disconnect() {
     if (backlog() == 0 && websocket() && !extras_->websocket->close_sent)
         append_close(last_bytes, close_code(ending_.cause));
     send_last(socket_.get(), extras_.get(), last_bytes);
-    // Closing a socket with unread input resets it, and a peer that still sends may lose what it
-    // was told. One that does not read loses it anyway.
+    // If a socket with unread input is closed, the kernel resets the connection, and a peer that
+    // still sends may lose the DISCONNECT. So such a socket stays open for a moment. If output
+    // waits, the peer does not read and loses it anyway.
     const bool may_send = ending_.cause == Cause::kicked || ending_.cause == Cause::taken_over ||
                           ending_.cause == Cause::shutdown || ending_.cause == Cause::drained ||
                           websocket();
@@ -143,7 +145,7 @@ void Connection::close() {
         channel()->end(ending_.cause);
     }
     extras_.reset();
-    if (socket_) {  // not if it was released
+    if (socket_) {  // null if it was released
         context_.counts.closed(origin_.address);
         context_.rounds.poller().close(std::move(socket_), *this);
     }

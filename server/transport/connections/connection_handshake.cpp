@@ -16,8 +16,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Bytes of a close_notify alert in its record, with AES-GCM in TLS 1.2; others are shorter. Of
-/// MQTT so short a record may hold a PINGREQ or a DISCONNECT.
+/// The bytes of a close_notify alert in its record, with AES-GCM in TLS 1.2; other suites need
+/// fewer. A record of MQTT of this size can hold only a PINGREQ or a DISCONNECT.
 constexpr int tls_farewell = 31;
 
 constexpr const char* no_memory =
@@ -41,7 +41,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
             return;
         case Handshake::Step::writes: return wait_to_proceed();
         case Handshake::Step::tls:
-            // Nothing can be said before TLS, and TLS is what costs.
+            // Before TLS the client can't be told anything, and TLS is the expensive part.
             if (origin_.standing != AddressLimits::Standing::ok) return reject();
             queued_ = true;
             ++awaited_turns_;
@@ -55,7 +55,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
                         "the client left before its handshake was complete"});
         case Handshake::Step::done: break;
     }
-    // It may take less than its handshake did.
+    // Checked again, because it may take less memory than its handshake did.
     if (lacks_memory()) return end({Cause::kicked, Reason::success, no_memory});
     const std::string unread = handshake.take_unread();
     extras_->arrival->handshake.reset();
@@ -66,7 +66,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
     }
 }
 
-/// The proxy has stated the client's address.
+/// Admits the client by the address that the proxy has stated.
 void Connection::admit() {
     origin_.address = Address(extras_->proxied_peer->address());
     origin_.standing = context_.counts.address_limits.enter(origin_.address, monotonic_now());
@@ -80,7 +80,8 @@ void Connection::tell_arrival() const {
     context_.tracer.tell({.link = this}, described);
 }
 
-/// Without a word; and if too many wait to be told already, at once.
+/// Rejects the connection without an answer. If too many connections wait for their rejection
+/// already, it is closed at once.
 void Connection::reject() {
     context_.counters.count(origin_.standing == AddressLimits::Standing::banned
                                 ? Limit::ban_failures
@@ -94,8 +95,8 @@ void Connection::reject() {
     close();
 }
 
-/// Has its address too much of the memory for those who are not logged in, with what the handshake
-/// keeps now?
+/// Does its address use too much of the memory for clients that are not logged in, including the
+/// memory that the handshake keeps now?
 bool Connection::lacks_memory() {
     const auto unopened = small_tls() ? small_tls()->kept() : 0;
     Arrival& arrival = *extras_->arrival;
@@ -107,7 +108,7 @@ bool Connection::lacks_memory() {
     return true;
 }
 
-/// From now on its memory counts as a logged-in client's.
+/// From now on its memory counts as memory of a logged-in client.
 void Connection::open() {
     state_ = State::open;
     if (extras_) extras_->arrival.reset();
@@ -144,13 +145,13 @@ void Connection::wait_to_proceed() {
 
 void Connection::hold(Millis wait) {
     queued_ = true;
-    // Its CONNECT is here, so any delay from now on is ours.
+    // Its CONNECT has arrived, so any further delay is the gateway's.
     context_.wheel.schedule(*this,
                             tick_after(monotonic_now() + wait + context_.settings.login_timeout));
 }
 
-/// What poll says of the peer: POLLRDHUP if it has closed its side, POLLHUP and POLLERR if the
-/// connection has broken.
+/// The state of the peer as poll reports it: POLLRDHUP if it has closed its side, POLLHUP and
+/// POLLERR if the connection is broken.
 short Connection::departure() {
     if (channel()) return channel()->has_ended() ? POLLRDHUP : 0;
     pollfd peer{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
@@ -200,7 +201,7 @@ Handoff Connection::release() {
     return handoff;
 }
 
-// -- who it is --
+// -- the peer --
 
 std::optional<boost::asio::ip::tcp::endpoint> Connection::endpoint() const {
     if (extras_ && extras_->proxied_peer) return *extras_->proxied_peer;
@@ -215,7 +216,7 @@ std::string Connection::peer() const {
 
 std::string_view Connection::listener() const { return context_.listener_names[origin_.listener]; }
 
-/// Of IPv4 as such on a listener for both.
+/// On a listener for both families, an IPv4 address is written as such.
 std::string Connection::address() const {
     const auto from = endpoint();
     return from ? address_text(from->address()) : "";

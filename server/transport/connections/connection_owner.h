@@ -31,7 +31,7 @@ public:
     /// The connection was held for its login, and its client got the CONNACK.
     virtual void on_connack(Connection& connection) = 0;
     virtual void on_drained(Connection& connection) = 0;
-    /// It sends too fast, for the first time, and is read more slowly from now on.
+    /// The client sends too fast for the first time. From now on it is read more slowly.
     virtual void on_slowed(Connection& connection) = 0;
     /// The node with its client's socket is gone. The client may come back on another one.
     virtual void on_adrift(Connection& connection) = 0;
@@ -49,7 +49,7 @@ public:
 
     /// Must its client stop publishing until some of its messages are answered?
     virtual bool awaits_answers(const Connection& connection) const = 0;
-    /// Time between looks whether they are answered.
+    /// The time after which to check again whether they are answered.
     virtual Millis answer_pause() const = 0;
 
     /// A measure of the work done since the beginning; a message to one client is one.

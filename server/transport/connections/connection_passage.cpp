@@ -63,7 +63,8 @@ bool put_extras(const ConnectionRecord& record, std::unique_ptr<ConnectionExtras
 
 }  // namespace
 
-/// Of what has been read; a plain socket keeps its end for the next process.
+/// Has the peer ended the stream, as far as it was read? A plain socket keeps its end for the next
+/// process.
 bool Connection::has_ended() const {
     return (websocket() && extras_->websocket->end) || (small_tls() && small_tls()->has_ended());
 }
@@ -138,7 +139,7 @@ void Connection::wake(Millis rest) {
         go_on_writing();
     else if (notify_drained_ || backlog() > 0)
         mark_dirty();
-    if (!parked_) read_on();  // otherwise the queue of parked connections does that
+    if (!parked_) read_on();  // otherwise the queue of parked connections continues it
 }
 
 }  // namespace pulsegate

@@ -1,4 +1,4 @@
-// Tells the peer and the log of a peer that does not speak MQTT correctly.
+// Reports a peer that does not speak MQTT correctly to the peer and to the log.
 #include "protocol/decode.h"
 #include "protocol/encode.h"
 #include "protocol/other_protocol.h"
@@ -18,8 +18,8 @@ void Connection::refuse_packet(Bytes packet, Reason reason, const char* cause) {
     end({Cause::kicked, reason, cause});
 }
 
-/// Null: it may be MQTT, if a bad one. Scanners come all the time: of each address the log tells
-/// once.
+/// Null: it may be faulty MQTT. Scanners are frequent, so the log has one line for each of their
+/// addresses.
 const char* Connection::cause_of_other_protocol(Bytes first_bytes) const {
     const auto other = other_protocol(first_bytes);
     if (other == OtherProtocol::none) return nullptr;
@@ -30,8 +30,8 @@ const char* Connection::cause_of_other_protocol(Bytes first_bytes) const {
            "mqtts listener";
 }
 
-/// Tells the client's developer the fault of its CONNECT, if the protocol level shows which CONNACK
-/// it understands (MQTT 5.0, 3.1.2.2).
+/// Tells the client the fault in its CONNECT, if the protocol level shows which CONNACK it
+/// understands (MQTT 5.0, 3.1.2.2). This helps the client's developer.
 void Connection::refuse_connect(Bytes connect, Reason reason, const char* cause) {
     const auto claims = claims_of_connect(connect);
     if (!claims) return;

@@ -63,8 +63,9 @@ void Connection::sent_something() {
     const auto& settings = context_.settings;
     if (backlog() > settings.output_budget)
         return cut(Limit::output_budget, "slow consumer: output budget exceeded");
-    // Nobody may have more than what is left for all others: those with much go, those with little
-    // stay, and the sum keeps below its bound (Choudhury and Hahne, 1998).
+    // No connection may have a larger backlog than what is left for all others. So connections with
+    // large backlogs are cut, those with small ones stay, and the sum stays below its bound
+    // (Choudhury and Hahne, 1998).
     if (counted_ == 0) return;
     const auto budget = settings.total_output_budget;
     const auto left = budget - std::min(context_.backlog.all(), budget);
@@ -96,7 +97,7 @@ void Connection::flush() {
         }
         if (taken < 0) {
             out_.reset();
-            // The peer's last packets can still be read, perhaps its DISCONNECT.
+            // The peer's last packets can still be read. There may be a DISCONNECT among them.
             if (errno == EPIPE || errno == ECONNRESET || errno == EPROTO) return;
             if (errno == EMSGSIZE)
                 return end({Cause::kicked, Reason::packet_too_large,
@@ -109,15 +110,14 @@ void Connection::flush() {
     if (out_) context_.spare_buffers.give_back(std::move(out_));
 }
 
-/// Bytes that the socket has not accepted count in the sum of all.
+/// Adds the bytes that the socket has not accepted to the sum of all connections.
 void Connection::count_backlog() {
     const auto now = static_cast<std::uint32_t>(backlog());
     context_.backlog.set(context_.backlog.get() - std::exchange(counted_, now) + now);
 }
 
 void Connection::wait_writable() {
-    // Accepted bytes are removed, but not at every write, because that would move the rest each
-    // time.
+    // Removes accepted bytes, but not at every write, because that would move the rest each time.
     if (out_ && sent_ > out_->size() / 2) {
         out_->erase(0, sent_);
         sent_ = 0;

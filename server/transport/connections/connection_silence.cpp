@@ -1,4 +1,4 @@
-// What a connection does when the wheel finds it: it was silent for too long, or seems so.
+// What a connection does when it is due on the wheel: it was silent for too long, or seems so.
 #include <algorithm>
 
 #include "protocol/decode.h"
@@ -8,8 +8,9 @@ namespace pulsegate {
 
 namespace {
 
-/// Reads before a connection is given up, enough to empty a socket without a whole packet.
-/// WebSocket pongs, or beginnings of packets under TLS, may come as fast as they are read.
+/// The maximum number of reads before a connection is given up. This empties a socket without a
+/// whole packet. There must be a limit, because WebSocket pongs, or beginnings of packets under
+/// TLS, may arrive as fast as they are read.
 constexpr int most_looks = 256;
 
 /// The grace for a connection whose login timeout passed while it waited for its turn.
@@ -20,15 +21,16 @@ constexpr Millis graces = 4;
 
 }  // namespace
 
-/// Perhaps the loop was late and the client not silent, so the socket is read before the connection
-/// is given up.
+/// Reads the socket before the connection is given up, because the loop may be late and the client
+/// not silent.
 void Connection::on_due() {
     const boost::intrusive_ptr alive(this);
     Wheel& wheel = context_.wheel;
-    // While it is parked we don't read it, so its silence means nothing.
+    // A parked connection is not read, so its silence means nothing.
     if (parked_ && reads()) return wheel.schedule(*this, wheel.now() + 1);
     if (is_early() || await_edge()) return;
-    // A client that sends without end, but no CONNECT, always waits for its next turn.
+    // There is a limit to the grace, because a client that sends endlessly but no CONNECT always
+    // waits for its next turn.
     const bool has_grace =
         (queued_ && handshaking()) ||
         monotonic_now() < last_packet_ + graces * context_.settings.login_timeout;
@@ -60,16 +62,17 @@ void Connection::on_due() {
     }
 }
 
-/// When to check the silence that begins now: at the limit, or earlier to send a WebSocket ping.
+/// The time at which to check the silence that begins now: at the limit, or earlier for a WebSocket
+/// ping.
 Tick Connection::due_at(Millis now) const {
     const Tick end = tick_after(now + limit_);
     const Millis ping = context_.settings.websocket_ping;
     return ping != 0 && websocket() ? std::min(end, tick_after(now + ping)) : end;
 }
 
-/// True if the client's limit has not passed. A WebSocket is due earlier for a ping, which keeps
-/// proxies from closing it, or because pings were in force when it was scheduled. The answer to a
-/// ping is no sign of life.
+/// True if the client's limit has not passed. A WebSocket is due earlier for a ping, so that no
+/// proxy closes it. It is also early if pings were on when it was scheduled. The answer to a ping
+/// is no sign of life.
 bool Connection::is_early() {
     if (state_ != State::open) return false;
     const Tick end = tick_after(last_packet_ + limit_);
@@ -82,7 +85,7 @@ bool Connection::is_early() {
     return true;
 }
 
-/// Has a packet arrived that waits until the shard has time for it?
+/// Does it have a complete packet that waits until the shard has time?
 bool Connection::holds_packet() const {
     return parked_ && partial_ &&
            next_frame(as_bytes(*partial_), context_.settings.max_packet_size, version_).status ==

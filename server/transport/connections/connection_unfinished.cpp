@@ -1,4 +1,4 @@
-// The bytes that a connection keeps until the rest of a packet has come.
+// The bytes that a connection keeps until the rest of a packet has arrived.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -9,21 +9,21 @@ namespace pulsegate {
 
 namespace {
 
-/// Bytes of an unfinished packet that nobody is cut for: a usual CONNECT.
+/// A connection with an unfinished packet up to this size is never cut. A usual CONNECT is smaller.
 constexpr std::size_t always_kept = 1024;
 
 }  // namespace
 
-/// The input of a parked connection may be complete packets, which wait for us. It is not read on,
-/// so this does not grow, and others are not cut for what one read has brought.
+/// The bytes of a parked connection may be complete packets that wait for the shard. It is not read
+/// further, so these bytes don't grow and don't count, unless they are more than one read brings.
+/// So other connections are not cut because of them.
 void Connection::keep_unfinished(std::unique_ptr<Buffer> bytes) {
     partial_ = std::move(bytes);
     is_partial_counted_ = !parked_ || partial_->capacity() > context_.input.buffer().size();
     if (is_partial_counted_) context_.unfinished.add(partial_->capacity());
 }
 
-/// What has arrived through a channel and is not read counts, too. The kernel would keep it for a
-/// socket.
+/// Unread input of a channel counts, too. For a socket, the kernel would keep it.
 void Connection::count_channel() {
     const int error = errno;
     const bool grows = channel()->unread() > extras_->counted_record;

@@ -9,12 +9,12 @@ namespace pulsegate {
 
 namespace {
 
-/// Each is a system call or more, of some 5 to 10 microseconds: a message to a hundred thousand is
-/// written in many rounds.
+/// Each write is one system call or more, and takes 5 to 10 microseconds. A message to a hundred
+/// thousand clients is written in many rounds.
 constexpr std::size_t writes_a_round = 512;
 
-/// So far ahead connections are fetched: a room's are written to long after they were given the
-/// message, and the kernel has used the caches meanwhile.
+/// Connections are prefetched this far ahead. The connections of a room are written long after they
+/// got the message, and the kernel has used the caches meanwhile.
 constexpr std::size_t ahead = 4;
 
 }  // namespace

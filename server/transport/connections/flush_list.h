@@ -18,8 +18,8 @@ public:
     explicit FlushList(Rounds& rounds);
     ~FlushList();
 
-    /// Adds the connection until the end of the turn. The end is posted in case nobody calls
-    /// `flush`.
+    /// Adds the connection until the end of the turn. The end is also posted, in case `flush` is
+    /// not called.
     void add(Connection& connection);
 
     /// Ends the turn. The number of writes in one round of the event loop is limited, however often

@@ -28,12 +28,12 @@ struct ConnectionCounts {
 struct Origin {
     Address address{};  ///< unknown until the proxy has stated it
     AddressLimits::Standing standing = AddressLimits::Standing::ok;
-    std::uint16_t listener = 0;  ///< that accepted it, see ConnectionContext
+    std::uint16_t listener = 0;  ///< the listener that accepted it, see ConnectionContext
 };
 
 /// A connection without a transport: it was just accepted, or is on its way to another shard. It
-/// owns the socket and its place in the counts. If nobody takes the socket, the socket is closed
-/// and no longer counted. It belongs to one thread at a time.
+/// owns the socket and its place in the counts. If no transport takes the socket, the socket is
+/// closed and no longer counted. It belongs to one thread at a time.
 struct Handoff {
     Handoff(UniqueFd socket, std::unique_ptr<ConnectionExtras> extras, Origin origin,
             ConnectionCounts counts);
@@ -44,7 +44,7 @@ struct Handoff {
     std::unique_ptr<ConnectionExtras> extras;  ///< null for plain MQTT
     Origin origin;
     ConnectionCounts counts;
-    Version version = Version::v3_1_1;  ///< that its CONNECT states
+    Version version = Version::v3_1_1;  ///< the version that its CONNECT states
     std::string unread{};               ///< bytes of MQTT after the CONNECT
     std::string unsent{};               ///< output that the socket has not accepted, such as a pong
 };

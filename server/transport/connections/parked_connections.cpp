@@ -48,7 +48,8 @@ void ParkedConnections::expect_turn() {
 
 void ParkedConnections::serve() {
     expected_ = false;
-    // Only those that are there now: a connection that is parked again meanwhile has had its turn.
+    // Serves only the connections that are ready now. If one of them is parked again, it has had
+    // its turn.
     for (auto left = ready_.size(); left > 0 && !turn_.used_up() && !owner_.congested(); --left) {
         const auto connection = std::move(ready_.front());
         ready_.pop_front();
@@ -73,7 +74,8 @@ bool ParkedConnections::finish_ended() {
     return ended.empty();
 }
 
-/// Another shard needs time to catch up. Asking in every turn would only keep this one busy.
+/// Tries again later, because another shard needs time to catch up. Asking in every turn would only
+/// keep this shard busy.
 void ParkedConnections::retry() {
     expected_ = true;
     rounds_.after(retry_timer_, std::chrono::milliseconds(1), [this] { serve(); });

@@ -24,7 +24,8 @@ public:
                       FlushList& flush_list);
     ~ParkedConnections();
 
-    /// Parks it until that time, which may be in the past, and then until its turn comes.
+    /// Parks the connection until that time, which may be in the past, and then until its turn
+    /// comes.
     void add(Connection& connection, Millis until);
 
     /// At rest: handles the last packets of peers that have ended their streams. Returns false if

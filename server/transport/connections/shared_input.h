@@ -49,7 +49,7 @@ private:
     TurnWork& turn_;
     std::vector<std::uint8_t> buffer_;
     const Connection* reader_ = nullptr;
-    std::uint64_t work_began_at_ = 0;  ///< the owner's work before
+    std::uint64_t work_began_at_ = 0;  ///< the owner's work before `begin`
 };
 
 }  // namespace pulsegate

@@ -42,16 +42,16 @@ public:
 
 private:
     static constexpr std::size_t largest = 16 * 1024;
-    static constexpr std::size_t most = 1024 * 1024;  ///< bytes of all
+    static constexpr std::size_t most = 1024 * 1024;  ///< the maximum bytes of all spare buffers
 
     static std::size_t cost(const Buffer& buffer) {
-        constexpr std::size_t overhead = 32;  // of the allocator and the list
+        constexpr std::size_t overhead = 32;  // bytes of the allocator and the list
         return sizeof(Buffer) + buffer.capacity() + overhead;
     }
 
     std::vector<std::unique_ptr<Buffer>> spare_;
     std::size_t bytes_ = 0;
-    std::size_t unneeded_ = 0;  ///< of the first buffers
+    std::size_t unneeded_ = 0;  ///< how many of the first buffers were not needed
 };
 
 }  // namespace pulsegate

@@ -8,7 +8,8 @@ namespace pulsegate {
 
 namespace {
 
-/// Connections with nothing to do, usually because they have gone, cost little.
+/// The maximum number of connections that one turn examines. Many have nothing to do, usually
+/// because they have gone, and these cost little.
 constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace

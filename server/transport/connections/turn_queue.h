@@ -15,8 +15,8 @@ namespace pulsegate {
 class Connection;
 class ConnectionOwner;
 
-/// Connections of one shard that wait for something that only a few of them get in each turn of the
-/// event loop. If thousands wait at once, the other connections are served in between. If addresses
+/// Connections of one shard that wait for a service that only a few of them get in each turn of the
+/// event loop. If thousands wait at once, other connections are served in between. If addresses
 /// take turns, one address with thousands of connections does not delay the others.
 class TurnQueue {
 public:
@@ -48,7 +48,7 @@ private:
     const Serve serve_;
     const ConnectionOwner* const delayed_by_;
     boost::unordered_flat_map<Address, std::list<boost::intrusive_ptr<Connection>>> waiting_;
-    std::list<Address> order_;  ///< those of `waiting_`: the first one's turn comes next
+    std::list<Address> order_;  ///< the addresses of `waiting_`; the first one is served next
     bool posted_ = false;
     [[no_unique_address]] OwnerThread thread_;
 };

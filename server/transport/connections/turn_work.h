@@ -27,7 +27,7 @@ public:
     bool used_up(std::uint64_t more = 0) const { return spent_ + more > work_a_turn; }
 
 private:
-    /// Less work than this needs no end of its turn: with so few messages, nobody has to wait.
+    /// Less work than this does not end the turn, because it delays no client noticeably.
     static constexpr std::uint64_t unnoticed = work_a_turn / 4;
 
     void expect_end() {

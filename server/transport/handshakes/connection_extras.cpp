@@ -14,8 +14,8 @@ std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket) {
     return peer;
 }
 
-// The C library's recv and send are cancellation points: in a process with threads each call pays
-// for that, though no thread here is ever cancelled.
+// Uses system calls directly. The C library's recv and send are cancellation points, and in a
+// process with threads each call pays for this, although no thread here is ever cancelled.
 ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size_t size) {
     if (wraps && wraps->channel) return wraps->channel->receive(buffer, size);
     if (wraps && wraps->small)

@@ -68,17 +68,16 @@ static_assert(sizeof(ConnectionExtras) <= 56);
 /// Nothing if the peer is gone.
 std::optional<boost::asio::ip::tcp::endpoint> peer_of(int socket);
 
-/// Bytes read; 0: the peer closed; -1: `errno` says why not, EAGAIN for "not now". Under TLS a
-/// fault of the protocol is EPROTO, and EINTR says that there may be more for another turn. `wraps`
-/// may be null.
+/// Returns the number of bytes read; 0 if the peer closed; or -1 and `errno`, EAGAIN for "not now".
+/// Under TLS, EPROTO is a fault of the protocol, and EINTR says that there may be more for another
+/// turn. `wraps` may be null.
 ssize_t receive_now(int socket, ConnectionExtras* wraps, void* buffer, std::size_t size);
 
 /// The same for writing: writes the bytes of `out` after its first `sent` bytes, and returns how
 /// many more of them are done. It may change these bytes, see SmallTls.
 ssize_t send_now(int socket, ConnectionExtras* wraps, Buffer& out, std::size_t sent);
 
-/// Sends these last bytes and ends TLS, as far as the socket accepts it. Nothing else may wait to
-/// be sent.
+/// Sends these last bytes and ends TLS, as far as the socket accepts it. No other output may wait.
 void send_last(int socket, ConnectionExtras* wraps, std::string_view bytes);
 
 }  // namespace pulsegate

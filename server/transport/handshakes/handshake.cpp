@@ -111,11 +111,11 @@ Step Handshake::proceed(int socket, ConnectionExtras& extras, bool may_run_tls) 
 
 Step Handshake::refuse(const char* why) {
     why_ = why;
-    return Step::done;  // once the words for the peer are written
+    return Step::done;  // refused when the answer to the peer is written
 }
 
-/// What follows the header may be for TLS, which reads from the socket itself: not a byte too many
-/// is taken.
+/// Takes no byte after the header from the socket, because the next bytes may be for TLS, which
+/// reads from the socket itself.
 Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     std::uint8_t seen[longest_header];
     const auto size = ::recv(socket, seen, sizeof seen - input_.size(), MSG_PEEK);
@@ -128,7 +128,7 @@ Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     if (!complete && input_.size() >= longest_header) return refuse("the PROXY header is too long");
     const auto mine = complete ? header.size - known : static_cast<std::size_t>(size);
     if (::recv(socket, seen, mine, 0) != static_cast<ssize_t>(mine)) return Step::gone;
-    if (!complete) return Step::done;  // until nothing more is there
+    if (!complete) return Step::done;  // read again until the socket has no more
     // If a proxy states no client address, its own address counts. Otherwise no limits by address
     // would apply.
     const auto peer = header.source ? endpoint_of(*header.source) : peer_of(socket);
@@ -158,7 +158,7 @@ Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
     }
 }
 
-/// Frees OpenSSL's object, unless it is needed.
+/// Frees OpenSSL's object, unless it is still needed.
 void Handshake::go_on_small(ConnectionExtras& extras) {
     auto [small, idle] = extras.tls->go_on_small();
     tls_idle_ = idle;
@@ -171,7 +171,7 @@ void Handshake::go_on_small(ConnectionExtras& extras) {
 
 Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     constexpr std::string_view end_of_header = "\r\n\r\n";
-    // A whole record: what is kept of one makes no socket readable.
+    // Room for a whole record: if a part of it were kept, the socket would not become readable.
     char bytes[SmallTls::least_room];
     const auto size = receive_now(socket, &extras, bytes, sizeof bytes);
     if (size <= 0) return step_after_failure(size);
@@ -180,7 +180,8 @@ Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
     const auto end = input_.find(end_of_header, looked_at);
     if (end <= longest_header - end_of_header.size())
         return answer_upgrade(end + end_of_header.size(), extras);
-    // Until nothing more is there; but a record may have one byte, and is decrypted all the same.
+    // Reads on until there is no more input. A TLS record may have a single byte and costs its
+    // decryption anyway, so further records wait for a turn.
     const bool has_tls = extras.tls || extras.small;
     if (input_.size() < longest_header) return has_tls ? Step::tls : Step::done;
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
@@ -204,7 +205,8 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
     const RequestTarget target = request_target(request);
     if (target.path != remaining_.path)
         return reject("404 Not Found", "there is no WebSocket at this path");
-    // RFC 9110, sections 7.8 and 15.5.22: 426 names what to upgrade to, and Connection names that.
+    // RFC 9110, sections 7.8 and 15.5.22: 426 names the protocol to upgrade to in Upgrade, and
+    // Connection names Upgrade.
     constexpr auto what =
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     if (!boost::beast::websocket::is_upgrade(request))

@@ -22,10 +22,11 @@ struct ListenerOptions {
     bool proxy_protocol = false;
     bool tls = false;
     std::string path{};  ///< of WebSocket; "": MQTT without it
-    /// Web pages that may open a WebSocket, as in `origin_allowed`; never null with a path.
+    /// The origins of web pages that may open a WebSocket, as in `origin_allowed`. Never null if
+    /// there is a path.
     std::shared_ptr<const std::vector<std::string>> origins{};
-    /// The listener admits every client on loopback. So a page with a name that was pointed to this
-    /// machine (DNS rebinding) could connect too. Therefore pages must come from a loopback host.
+    /// The listener admits every client on loopback. A page with a name that resolves to this
+    /// machine (DNS rebinding) could also connect. So pages must come from a loopback host.
     bool guards_loopback = false;
 
     bool plain() const { return !proxy_protocol && !tls && path.empty(); }
@@ -33,13 +34,13 @@ struct ListenerOptions {
 
 /// The handshake of one new connection: PROXY header, TLS handshake and WebSocket upgrade, as the
 /// listener requires, in this order. It reads and writes without waiting. Its owner waits, and
-/// gives up when it takes too long.
+/// gives up if it takes too long.
 class Handshake {
 public:
     enum class Step : std::uint8_t {
         reads,   ///< continue when the socket is readable
         writes,  ///< continue when it is writable
-        tls,     ///< the next step is an expensive one of TLS: the owner chooses the moment
+        tls,     ///< the next step is an expensive one of TLS; the owner chooses the time
         done,
         refused,  ///< `why` has the reason; the peer was told, if it can be
         gone,     ///< the peer closed, or the connection broke

@@ -11,7 +11,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Chunks begin at multiples of their size, so the address of a slot tells its chunk.
+/// Chunks begin at multiples of their size, so the address of a slot shows its chunk.
 constexpr std::size_t chunk_size = 64 * 1024;
 
 /// Null if there is no memory.
@@ -34,10 +34,10 @@ void* map_aligned() {
 struct KeyPool::Chunk {
     Chunk* before;
     Chunk* after;
-    std::uint8_t* free;     ///< slots that were given back: each has the address of the next
+    std::uint8_t* free;     ///< the first free slot; each free slot has the address of the next one
     std::uint32_t slot;     ///< bytes of each slot
     std::uint32_t used;     ///< slots that are in use
-    std::uint32_t touched;  ///< bytes up to the end of the last slot that ever was in use
+    std::uint32_t touched;  ///< bytes up to the end of the last slot that was ever in use
 
     bool has_room() const { return free || touched + slot <= chunk_size; }
 
@@ -127,7 +127,8 @@ void KeyPool::give_back(std::uint8_t* slot) noexcept {
     auto* const chunk = reinterpret_cast<Chunk*>(slot - address % chunk_size);
     if (!chunk->has_room()) link(chunk);
     chunk->give_back(slot);
-    const bool is_last = !chunk->before && !chunk->after;  // the next client would map another
+    // Kept, because the next client would map another one.
+    const bool is_last = !chunk->before && !chunk->after;
     if (chunk->used == 0 && !is_last) unmap(chunk);
 }
 

@@ -26,7 +26,7 @@ public:
     [[nodiscard]] std::uint8_t* take(std::size_t size);
     void give_back(std::uint8_t* slot) noexcept;
 
-    /// Of all its mappings.
+    /// The bytes of all its mappings.
     std::size_t mapped() const;
 
 private:

@@ -15,13 +15,14 @@ constexpr std::string_view label_prefix = "tls13 ";
 
 std::size_t index_of(Suite suite) { return static_cast<std::size_t>(suite); }
 
-/// OpenSSL's parameters do not say which of them are only read.
+/// Makes a parameter. OpenSSL takes non-const pointers even for parameters that it only reads.
 template <class Character>
 OSSL_PARAM text_parameter(const char* name, const Character* text, std::size_t size) {
     return OSSL_PARAM_construct_octet_string(name, const_cast<Character*>(text), size);
 }
 
-/// HKDF-Expand-Label with the hash of this size. To name the hash for each label would take longer.
+/// A context for HKDF-Expand-Label with the hash of this size. Naming the hash for each label would
+/// take longer.
 std::unique_ptr<EVP_KDF_CTX, FreeWith<EVP_KDF_CTX_free>> derivation_with(std::size_t hash_size) {
     const std::unique_ptr<EVP_KDF, FreeWith<EVP_KDF_free>> derivation(
         EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_TLS1_3_KDF, nullptr));
@@ -48,7 +49,7 @@ RecordCiphers& RecordCiphers::of_this_thread() {
     return ciphers;
 }
 
-/// A suite that OpenSSL does not have stays without contexts.
+/// A suite that OpenSSL lacks gets no contexts.
 RecordCiphers::RecordCiphers() {
     for (std::size_t i = 0; i < suites; ++i) {
         const std::unique_ptr<EVP_CIPHER, FreeWith<EVP_CIPHER_free>> cipher(
@@ -56,7 +57,7 @@ RecordCiphers::RecordCiphers() {
         Context opening(EVP_CIPHER_CTX_new());
         Context sealing(EVP_CIPHER_CTX_new());
         if (!cipher || !opening || !sealing) continue;
-        // To name the cipher for each record would take twenty times as long.
+        // Set once, because naming the cipher for each record would take twenty times as long.
         if (EVP_DecryptInit_ex(opening.get(), cipher.get(), nullptr, nullptr, nullptr) != 1 ||
             EVP_EncryptInit_ex(sealing.get(), cipher.get(), nullptr, nullptr, nullptr) != 1)
             continue;
@@ -103,7 +104,7 @@ bool RecordCiphers::open(const Use& use, std::span<const std::uint8_t> header,
         EVP_DecryptUpdate(context, text.data(), &size, text.data(),
                           static_cast<int>(text.size())) == 1 &&
         EVP_DecryptFinal_ex(context, text.data() + size, &size) == 1;
-    if (!opened) ERR_clear_error();  // or the next that asks OpenSSL would be told of it
+    if (!opened) ERR_clear_error();  // otherwise a later caller of OpenSSL would see this error
     return opened;
 }
 
@@ -116,7 +117,7 @@ bool RecordCiphers::expand(Suite suite, std::span<const std::uint8_t> secret,
         text_parameter(OSSL_KDF_PARAM_LABEL, label.data(), label.size()),
         OSSL_PARAM_construct_end()};
     const bool done = EVP_KDF_derive(derivation, to.data(), to.size(), parameters) == 1;
-    // It has a copy of the secret. OpenSSL wipes the copy when another takes its place.
+    // The context has a copy of the secret. OpenSSL wipes this copy when another key replaces it.
     static constexpr std::uint8_t none = 0;
     const OSSL_PARAM forgotten[] = {text_parameter(OSSL_KDF_PARAM_KEY, &none, sizeof none),
                                     OSSL_PARAM_construct_end()};

@@ -13,12 +13,13 @@ namespace pulsegate {
 
 namespace {
 
-/// Beside the beginning of a record, and what is in front of it, that fits into the shard's buffer.
+/// The maximum bytes of one read, besides the kept beginning of a record in front of them. Together
+/// they fit into the shard's buffer.
 constexpr std::size_t most_in_a_read = 32 * 1024;
 /// The most bytes that are sealed at once.
 constexpr std::size_t most_in_a_send = 64 * 1024;
 
-/// Up to so much, what is kept is copied rather than looked at.
+/// Up to this many kept bytes are always copied, because a check would cost as much.
 constexpr std::size_t copied_at_once = 256;
 
 ssize_t send_bytes(int socket, std::string_view bytes) {
@@ -26,7 +27,7 @@ ssize_t send_bytes(int socket, std::string_view bytes) {
                      nullptr, 0);
 }
 
-/// Sealed records on their way to the socket.
+/// A buffer for sealed records on their way to the socket.
 Buffer& sealing_buffer() {
     thread_local Buffer buffer;
     buffer.clear();
@@ -55,12 +56,13 @@ ssize_t SmallTls::receive(int socket, std::uint8_t* buffer, std::size_t room) {
     if (!has_record()) return read(socket, buffer, room);
     const std::size_t size = unopened_->copy(reinterpret_cast<char*>(buffer), room);
     const ssize_t opened = open(buffer, size);
-    has_more_ = true;  // the socket was not asked, and the poller does not report it again
+    has_more_ = true;  // the socket was not read, and the poller does not report it again
     return opened;
 }
 
-/// What has come of a record before is in front of what comes now. It is copied there when the
-/// record is whole, lest one that comes byte by byte is copied as often.
+/// Reads input behind the place for the kept beginning of a record. The beginning is copied there
+/// only when the record is complete; otherwise a record that arrives byte by byte would be copied
+/// each time.
 ssize_t SmallTls::read(int socket, std::uint8_t* buffer, std::size_t room) {
     const std::size_t kept = kept_size();
     const std::size_t asked = std::min(room - kept, most_in_a_read);
@@ -116,7 +118,8 @@ ssize_t SmallTls::send(int socket, Buffer& out, std::size_t sent) {
     return size;
 }
 
-/// What is sealed has used up its numbers: it is sent as it is, or nothing is sent any more.
+/// Sealed bytes have used up their record numbers. So exactly these bytes must be sent later, or
+/// none at all.
 ssize_t SmallTls::seal_and_send(int socket, Buffer& out, std::size_t sent) {
     const auto plain = std::string_view(out).substr(sent, most_in_a_send);
     Buffer& sealed = sealing_buffer();

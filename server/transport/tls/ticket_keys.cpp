@@ -14,7 +14,7 @@ namespace pulsegate {
 
 namespace {
 
-// What OpenSSL wants to hear of the callback (SSL_CTX_set_tlsext_ticket_key_evp_cb).
+// The values that OpenSSL expects from the callback (SSL_CTX_set_tlsext_ticket_key_evp_cb).
 constexpr int failed = -1;
 constexpr int unknown_key = 0;
 constexpr int usable = 1;
@@ -77,7 +77,8 @@ int TicketKeys::on_ticket(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_
     keys.renew(monotonic_now());
     if (encrypts) return keys.seal(name, iv, cipher, mac);
     const int opened = keys.open(name, iv, cipher, mac);
-    // A ticket that is shown twice tells that it is the same client (RFC 8446, appendix C.4).
+    // In TLS 1.3, a ticket is used once. An observer who sees it twice would know that it is the
+    // same client (RFC 8446, appendix C.4).
     const bool once = SSL_version(ssl) == TLS1_3_VERSION;
     return opened == usable && once ? usable_and_to_be_renewed : opened;
 } catch (const std::exception&) {

@@ -24,9 +24,9 @@ public:
     TicketKeys(const TicketKeys&) = delete;
     TicketKeys& operator=(const TicketKeys&) = delete;
 
-    /// For another process, that its clients can resume with after an upgrade.
+    /// The keys for another process, so that clients can resume their sessions after an upgrade.
     TicketKeysRecord describe() const;
-    /// Goes on with such keys. Those that are none are passed over.
+    /// Continues with the keys of another process. Invalid keys are ignored.
     void adopt(const TicketKeysRecord& record);
 
     /// The context's tickets are encrypted with these keys, which must outlive it.
@@ -50,7 +50,7 @@ private:
     mutable std::mutex mutex_;
     Key present_;
     Key past_;
-    Millis since_;  ///< when `present_` was made
+    Millis since_;  ///< the time at which `present_` was made
 };
 
 }  // namespace pulsegate

@@ -18,7 +18,7 @@ namespace pulsegate {
 
 namespace {
 
-/// A key that others may read is no secret.
+/// Throws if other users can read the key.
 void check_private(const std::string& key) {
     struct stat about {};
     if (::stat(key.c_str(), &about) != 0)
@@ -30,7 +30,8 @@ void check_private(const std::string& key) {
             fmt::format("tls-key: every user can read {}; run chmod o-rwx {}", key, key));
 }
 
-/// MQTT's name in ALPN; who offers other names only is served all the same, as before ALPN.
+/// Chooses a known name in ALPN. A client that offers only other names is served, too, like a
+/// client without ALPN.
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
     for (const std::string_view known : {"mqtt", "http/1.1"}) {
@@ -76,8 +77,8 @@ std::int64_t first_expiry(SSL_CTX* context) {
     return first;
 }
 
-/// Who shows a revoked certificate is refused. A list that has run out refuses everybody (RFC 5280,
-/// section 6.3): it says nothing about what was revoked since.
+/// Refuses clients with a revoked certificate. If the list has expired, all clients are refused
+/// (RFC 5280, section 6.3), because it does not show later revocations.
 void check_revocation(SSL_CTX* context, const std::string& list) {
     if (!use_revocations(context, read_whole_file("tls-client-crl", list).text))
         throw std::runtime_error(
@@ -91,7 +92,7 @@ void check_revocation(SSL_CTX* context, const std::string& list) {
 
 std::string tls_trouble() {
     std::string words = "unknown";
-    int system = 0;  // the file or the socket: OpenSSL's own words for that say nothing
+    int system = 0;  // error number of the file or socket, because OpenSSL's text does not name it
     char line[256];
     while (const auto error = ERR_get_error()) {
         if (ERR_SYSTEM_ERROR(error)) system = ERR_GET_REASON(error);
@@ -118,16 +119,18 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
     SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_IGNORE_UNEXPECTED_EOF);
-    // A client at rest gives its buffers back; its socket takes what it takes.
+    // Idle clients return their buffers. A write may be partial: as much as the socket accepts.
     SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    // Only suites whose sessions nobody can read who steals the key later. Those of TLS 1.3 are.
+    // Only suites with forward secrecy: an attacker who steals the key later can't read earlier
+    // sessions. All suites of TLS 1.3 have it.
     SSL_CTX_set_cipher_list(raw, "ECDHE+AESGCM:ECDHE+CHACHA20");
-    // The key exchange and the usual certificates are as strong as AES-128. With it a handshake, a
-    // record and a client at rest cost less.
+    // AES-128 is first: the key exchange and the usual certificates are not stronger. It makes
+    // handshakes, records and idle clients cheaper.
     SSL_CTX_set_ciphersuites(
         raw, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256");
-    // Tickets carry their sessions themselves; a cache would hold one for each client.
+    // Tickets contain their sessions, so no cache is needed. A cache would hold a session for each
+    // client.
     SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(raw, 1);
     ticket_keys_.use_for(raw);
@@ -153,7 +156,7 @@ Tls::Context Tls::make_context(const Settings& settings, const std::string& cert
                         settings.client_ca, tls_trouble()));
     SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     if (!settings.client_crl.empty()) check_revocation(raw, settings.client_crl);
-    // A session that is resumed is one whose certificate nobody looks at again.
+    // No tickets: when a session is resumed, the client's certificate is not checked again.
     SSL_CTX_set_num_tickets(raw, 0);
     SSL_CTX_set_options(raw, SSL_OP_NO_TICKET);
     return context;
@@ -182,7 +185,7 @@ int Tls::choose_by_name(SSL* ssl, int*, void* self) {
     const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     if (!name) return SSL_TLSEXT_ERR_NOACK;
     const auto& contexts = static_cast<const Tls*>(self)->contexts_;
-    if (contexts.size() == 1) return SSL_TLSEXT_ERR_OK;  // to compare names is slow
+    if (contexts.size() == 1) return SSL_TLSEXT_ERR_OK;  // comparing names is slow
     for (const Context& context : contexts) {
         X509* const certificate = SSL_CTX_get0_certificate(context.get());
         if (X509_check_host(certificate, name, std::strlen(name), 0, nullptr) != 1) continue;

@@ -44,12 +44,12 @@ public:
     TicketKeys& ticket_keys() { return ticket_keys_; }
     const TicketKeys& ticket_keys() const { return ticket_keys_; }
 
-    /// The time at which a certificate, or the first one of its chain to expire, stops being valid.
+    /// The expiry of a certificate, or of the certificate in its chain that expires first.
     struct Expiry {
         std::string file;
         std::int64_t end;  ///< seconds since 1970
     };
-    /// For each certificate, in their order.
+    /// One for each certificate, in the same order.
     const std::vector<Expiry>& expiries() const { return expiries_; }
 
 private:

@@ -21,16 +21,16 @@ public:
 
     TrafficKeys(Suite suite, std::uint8_t* memory) : suite_(suite), memory_(memory) {}
 
-    /// The first key of the secret, with the number 0. False if OpenSSL fails.
+    /// Derives the first key of the secret, with the number 0. False if OpenSSL fails.
     [[nodiscard]] bool begin(std::span<const std::uint8_t> secret);
-    /// A key update: the next secret and its key, with the number 0.
+    /// A key update: derives the next secret and its key, with the number 0.
     [[nodiscard]] bool update();
 
     /// The key and nonce for one record. Its number is used up whatever happens to the record, so
     /// no two records have the same number. Nothing if there are no more numbers.
     std::optional<RecordCiphers::Use> use_once();
 
-    /// For another process that continues in the place of this one.
+    /// The state for the process that continues the connection.
     std::span<const std::uint8_t> secret_bytes() const { return secret(); }
     std::uint64_t sequence() const;
     /// Continues with the number at which OpenSSL ended.
@@ -52,7 +52,7 @@ private:
 /// move of this object only moves the pointer to them. They can't be copied.
 class TlsKeys {
 public:
-    /// Null keys if there is no memory, or OpenSSL fails.
+    /// The keys are null if there is no memory, or if OpenSSL fails.
     TlsKeys(Suite suite, std::span<const std::uint8_t> of_client,
             std::span<const std::uint8_t> of_server);
     TlsKeys(TlsKeys&& other) noexcept

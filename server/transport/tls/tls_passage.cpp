@@ -1,5 +1,5 @@
-// How a connection's TLS passes from one process to the next, in an upgrade. The first one seals
-// nothing more from then on, or a number would be used twice.
+// Passes a connection's TLS from one process to the next, in an upgrade. After that the first
+// process must seal nothing more, because a record number would be used twice.
 #include <memory>
 #include <optional>
 
@@ -14,7 +14,7 @@ std::span<const std::uint8_t> bytes_of(const SecretBytes& secret) {
     return as_bytes(secret.view());
 }
 
-/// More does not fit into the buffer that all connections of a shard share.
+/// The maximum of unopened bytes that fit into the buffer that all connections of a shard share.
 constexpr std::size_t most_unopened = 48 * 1024;
 
 }  // namespace

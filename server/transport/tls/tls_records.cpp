@@ -15,10 +15,11 @@ constexpr std::uint8_t data_type = 23;
 constexpr std::uint8_t warning = 1;
 constexpr std::uint8_t fatal = 2;
 
-/// Header of the only handshake message that may come now: its type, and its length of 1 (section
-/// 4.6.3). We ask for no certificate after the handshake.
+/// The header of a KeyUpdate with its length of 1 (section 4.6.3). No other handshake message may
+/// come now, because the gateway asks for no certificate after the handshake.
 constexpr std::array<std::uint8_t, 4> key_update = {24, 0, 0, 1};
-constexpr std::string_view our_key_update("\x18\x00\x00\x01\x00", 5);  // does not ask for one
+// Does not ask for an update in return.
+constexpr std::string_view our_key_update("\x18\x00\x00\x01\x00", 5);
 
 constexpr std::size_t length_of(Bytes header) { return std::size_t{header[3]} << 8 | header[4]; }
 
@@ -26,7 +27,7 @@ constexpr std::size_t length_of(Bytes header) { return std::size_t{header[3]} <<
 
 // -- input --
 
-/// A record with such a header is not waited for.
+/// The fault of a record's header. The rest of such a record is not awaited.
 std::optional<TlsRecords::Alert> TlsRecords::fault_of_header(Bytes header) {
     if (header[0] != data_type) return Alert::unexpected_message;
     if (header[1] != 3 || header[2] != 3) return Alert::protocol_version;
@@ -57,7 +58,7 @@ TlsRecords::Opened TlsRecords::open(std::span<std::uint8_t> input) {
         opened.consumed += size;
         const auto [type, content] = *inner;
         if (message_size_ > 0 && type != handshake_type) {
-            fail(Alert::unexpected_message);  // within a KeyUpdate
+            fail(Alert::unexpected_message);  // it interrupts a KeyUpdate
         } else if (type == data_type && !content.empty()) {
             without_data_ = warnings_ = 0;
             std::memmove(front + opened.content, content.data(), content.size());
@@ -76,7 +77,7 @@ TlsRecords::Opened TlsRecords::open(std::span<std::uint8_t> input) {
     return opened;
 }
 
-/// Decrypts it, and takes the padding off (section 5.4).
+/// Decrypts the record, and removes the padding (section 5.4).
 std::optional<TlsRecords::Inner> TlsRecords::open_record(std::span<std::uint8_t> record) {
     const auto refuse = [this](Alert alert) {
         fail(alert);
@@ -102,12 +103,12 @@ void TlsRecords::fail(Alert alert) {
     alert_ = alert;
 }
 
-/// Empty records and updates of keys are legal, but who sends nothing else only keeps us busy.
+/// Empty records and key updates are legal, but a peer that sends nothing else only wastes time.
 void TlsRecords::count_without_data() {
     if (++without_data_ >= most_without_data) fail(Alert::unexpected_message);
 }
 
-/// Its level means nothing any more (section 6).
+/// The alert's level is ignored (section 6).
 void TlsRecords::take_alert(Bytes content) {
     if (content.empty()) return fail(Alert::unexpected_message);
     if (content.size() != 2) return fail(Alert::decode_error);
@@ -120,7 +121,7 @@ void TlsRecords::take_alert(Bytes content) {
     }
 }
 
-/// A message may be split over records.
+/// A message may be split over several records.
 void TlsRecords::take_handshake(Bytes content) {
     if (content.empty()) return fail(Alert::unexpected_message);
     for (std::size_t i = 0; i < content.size() && end_ == End::none; ++i)
@@ -130,13 +131,13 @@ void TlsRecords::take_handshake(Bytes content) {
 void TlsRecords::take_handshake_byte(std::uint8_t byte, bool is_last) {
     if (message_size_ < key_update.size()) {
         if (message_size_ == 0 && byte != key_update[0]) return fail(Alert::unexpected_message);
-        // Its real length does not matter.
+        // Any other length is an error, too.
         if (byte != key_update[message_size_]) return fail(Alert::decode_error);
         ++message_size_;
         return;
     }
     if (byte > 1) return fail(Alert::illegal_parameter);
-    // What follows in its record would be under the old key.
+    // Further bytes in this record would be encrypted with the old key.
     if (!is_last) return fail(Alert::unexpected_message);
     message_size_ = 0;
     if (!keys_.of_client().update()) return fail(Alert::internal_error);
@@ -146,7 +147,7 @@ void TlsRecords::take_handshake_byte(std::uint8_t byte, bool is_last) {
 // -- output --
 
 bool TlsRecords::seal(std::string_view content, Buffer& out) {
-    // One answer is enough for any number of requests, and before the next data is soon enough.
+    // One answer is enough for any number of requests, and it may wait until the next data.
     if (answers_update_ && !update_key(out)) return false;
     while (!content.empty()) {
         if (keys_.of_server().sequence() >= records_of_a_key && !update_key(out)) return false;

@@ -29,11 +29,11 @@ public:
         internal_error = 80,
         user_canceled = 90,
     };
-    /// Why nothing more is read.
+    /// The reason why nothing more is read.
     enum class End : std::uint8_t {
         none,
         closed,  ///< by the peer's close_notify
-        gone,    ///< the peer has sent another alert: it is told nothing more
+        gone,    ///< the peer has sent another alert, and gets no answer
         fault,   ///< the peer must be told `alert`
     };
 
@@ -112,8 +112,8 @@ private:
     End end_ = End::none;
     Alert alert_ = Alert::close_notify;
     std::uint8_t message_size_ = 0;  ///< bytes of the beginning of a KeyUpdate: 4 at most
-    std::uint8_t without_data_ = 0;  ///< records since the last with data
-    std::uint8_t warnings_ = 0;      ///< among them
+    std::uint8_t without_data_ = 0;  ///< records since the last record with data
+    std::uint8_t warnings_ = 0;      ///< warnings among these
     std::uint8_t taken_ = 0;
     std::uint8_t taken_without_data_ = 0;
     bool answers_update_ = false;  ///< a KeyUpdate must be sent before the next data

@@ -22,13 +22,13 @@ ssize_t read_now(int socket, char* bytes, std::size_t size) {
     return ::syscall(SYS_recvfrom, socket, bytes, size, MSG_DONTWAIT, nullptr, nullptr);
 }
 
-/// Where an SSL has its session.
+/// The index at which an SSL object has its TlsSession.
 int place_of_session() {
     static const int place = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
     return place;
 }
 
-/// What SSL_read or SSL_write returned, as recv and send would say it.
+/// Translates the result of SSL_read or SSL_write into a result like that of recv and send.
 ssize_t translate(SSL* ssl, int result) {
     if (result > 0) return result;
     switch (SSL_get_error(ssl, result)) {
@@ -51,7 +51,7 @@ std::size_t TlsSession::memory_for(int socket) {
     const auto size = ::recv(socket, begin, sizeof begin, MSG_PEEK | MSG_DONTWAIT);
     const bool is_whole = size == sizeof begin && (begin[3] != 0 || begin[4] >= 4);
     const std::size_t claim = std::size_t{begin[6]} << 16 | begin[7] << 8 | begin[8];
-    // It grows by a third more than it has to.
+    // OpenSSL's buffer may grow by a third more than necessary.
     return usual + (is_whole ? std::min(claim, longest_hello) : longest_hello) / 3 * 4;
 }
 
@@ -92,7 +92,7 @@ void TlsSession::note_sent(int type, Bytes bytes) {
     if (type == SSL3_RT_HANDSHAKE) switch_->on_sent_message(bytes);
 }
 
-/// In TLS 1.3 an encrypted record says what it holds when it is decrypted.
+/// Counts records. In TLS 1.3, the type of an encrypted record is known only after its decryption.
 void TlsSession::count_record(int is_sent, int, int type, const void* bytes, std::size_t size, SSL*,
                               void* self) {
     auto& session = *static_cast<TlsSession*>(self);
@@ -105,7 +105,7 @@ void TlsSession::count_record(int is_sent, int, int type, const void* bytes, std
     ++session.without_data_;
 }
 
-/// The last record that may be taken is read to its end.
+/// Reads for OpenSSL. The last record that may be taken is read to its end.
 int TlsSession::read_socket(BIO* bio, char* bytes, int size) {
     auto& session = *static_cast<TlsSession*>(BIO_get_data(bio));
     BIO_clear_retry_flags(bio);
@@ -119,9 +119,9 @@ int TlsSession::read_socket(BIO* bio, char* bytes, int size) {
     return result;
 }
 
-/// A handshake reads from the socket once in a call, as much as there is, and OpenSSL takes of that
-/// what it asks for. So what follows the handshake is never OpenSSL's. Afterwards the rest comes
-/// first, then the socket.
+/// During a handshake, each call reads the socket once, as much as there is, and OpenSSL takes from
+/// that only what it asks for. So OpenSSL never has bytes from after the handshake. After the
+/// handshake, the rest of these bytes comes first, then the socket.
 ssize_t TlsSession::fetch(char* bytes, std::size_t size) {
     static constexpr std::size_t most = 16 * 1024;
     thread_local std::array<char, most> buffer;
@@ -157,8 +157,7 @@ long TlsSession::control(BIO* bio, int command, long, void*) {
     return command == BIO_CTRL_EOF && static_cast<const TlsSession*>(BIO_get_data(bio))->is_at_end_;
 }
 
-/// A BIO of OpenSSL's own could be given a limit by callbacks only, and would call them for all
-/// that it does.
+/// OpenSSL's own BIO could be limited only with callbacks, and would call them for every operation.
 const BIO_METHOD* TlsSession::method() {
     static BIO_METHOD* const made = [] {
         BIO_METHOD* const method =
@@ -188,7 +187,7 @@ int TlsSession::shake_hands() {
     shakes_hands_ = false;
     rest_ = ahead_;
     ahead_ = {};
-    without_data_ = 0;  // its own have none
+    without_data_ = 0;  // the records of a handshake have no data
     return result;
 }
 
@@ -196,7 +195,7 @@ TlsSwitch::Outcome TlsSession::go_on_small() {
     const auto secrets = std::move(switch_);
     if (!secrets) return {nullptr, TlsIdle::setting};
     auto outcome = secrets->go_on(ssl(), rest_);
-    // To OpenSSL a session that just ends has failed.
+    // Without a shutdown, OpenSSL would treat the session as failed when its object is freed.
     if (outcome.small) SSL_set_shutdown(ssl(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     return outcome;
 }
@@ -220,8 +219,8 @@ ssize_t TlsSession::send(const void* bytes, std::size_t size) {
     begin_call();
     const ssize_t sent = translate(ssl(), SSL_write(ssl(), bytes, at_most_int(size)));
     if (sent != 0) return sent;
-    // The peer has closed its side of TLS before the connection broke: that is no progress, or the
-    // flush would go on for ever.
+    // The peer has closed its side of TLS before the connection broke. This is an error, because
+    // the flush would loop for ever if it were progress of 0 bytes.
     errno = EPIPE;
     return -1;
 }

@@ -69,7 +69,7 @@ private:
         void operator()(SSL* ssl) const { SSL_free(ssl); }
     };
 
-    /// A usual flight of a handshake has fewer.
+    /// More than a usual flight of a handshake needs.
     static constexpr std::uint8_t most_in_a_call = 8;
     static constexpr std::uint8_t most_without_data = 32;
 
@@ -88,17 +88,17 @@ private:
     static void on_secret(const SSL* ssl, const char* line);
     static const BIO_METHOD* method();
 
-    std::uint8_t taken_ = 0;  ///< records, by the last call
+    std::uint8_t taken_ = 0;  ///< records that the last call took
     std::uint8_t taken_without_data_ = 0;
-    std::uint8_t without_data_ = 0;  ///< records since the last with data
+    std::uint8_t without_data_ = 0;  ///< records since the last record with data
     bool is_at_end_ = false;         ///< the socket has no more input
     bool shakes_hands_ = false;
-    bool has_read_ = false;  ///< the call has read from the socket
+    bool has_read_ = false;  ///< this call has read from the socket
     const int socket_;
     std::string_view ahead_{};  ///< input from the socket that the handshake has not used yet
-    std::string rest_{};        ///< the unused rest of it after a call of the handshake
+    std::string rest_{};        ///< the unused rest of `ahead_` after a call of the handshake
     std::unique_ptr<TlsSwitch>
-        switch_;  ///< until the end of the handshake; null if it is not wanted
+        switch_;  ///< until the end of the handshake; null if the switch is not wanted
     const std::unique_ptr<SSL, Deleter> ssl_;
 };
 

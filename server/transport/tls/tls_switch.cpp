@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint8_t encrypted_extensions = 8;
 
-/// What OpenSSL's answers may be about: name, fragment length, groups, ALPN. None of them changes
-/// the record layer but the second, which is asked for. Should a later OpenSSL agree with clients
-/// on more, its object is kept.
+/// The extensions that OpenSSL may answer: name, fragment length, groups, ALPN. Only the fragment
+/// length changes the record layer, and `most_content` asks for it. If a later OpenSSL negotiates
+/// another extension, its object is kept.
 bool is_known_extension(unsigned type) {
     return type == 0 || type == 1 || type == 10 || type == 16;
 }
@@ -30,7 +30,7 @@ std::optional<Suite> suite_of(const SSL* ssl) {
     }
 }
 
-/// What a record may contain.
+/// The maximum content of a record.
 std::size_t most_content(SSL* ssl) {
     const auto code = SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl));
     return code == TLSEXT_max_fragment_length_DISABLED ? TlsRecords::most_content
@@ -78,7 +78,7 @@ void TlsSwitch::on_sent_message(Bytes message) {
     }
 }
 
-/// Of all that is written, the last record stays.
+/// Keeps the last record of all written bytes.
 void TlsSwitch::on_written(Bytes bytes) {
     while (!bytes.empty()) {
         const auto needed = [this] {
@@ -99,7 +99,7 @@ std::optional<TlsIdle> TlsSwitch::obstacle(const SSL* ssl) const {
     if (SSL_version(ssl) != TLS1_3_VERSION) return TlsIdle::version;
     const auto suite = suite_of(ssl);
     if (!suite || !RecordCiphers::of_this_thread().has(*suite)) return TlsIdle::suite;
-    // It has rules on who may choose the nonces of AES-GCM.
+    // In FIPS mode, there are rules about the origin of AES-GCM's nonces.
     if (EVP_default_properties_is_fips_enabled(nullptr) == 1) return TlsIdle::fips;
     if (has_odd_extension_) return TlsIdle::extension;
     if (SSL_has_pending(ssl) != 0) return TlsIdle::unread;
@@ -107,10 +107,10 @@ std::optional<TlsIdle> TlsSwitch::obstacle(const SSL* ssl) const {
     return std::nullopt;
 }
 
-/// The self-check: what OpenSSL sealed last must open with the key, the number and the ciphers that
-/// will be used from now on. That is a ticket; where clients show certificates there are no
-/// tickets, and it is the Finished message, under the key before. So a change in OpenSSL costs
-/// memory, not connections.
+/// The self-check: the last record that OpenSSL sealed must open with the key, number and ciphers
+/// that will be used from now on. This record is a ticket. If clients show certificates, there are
+/// no tickets, and it is the Finished message with the previous key. So if OpenSSL changes, this
+/// costs memory, but no connections.
 bool TlsSwitch::can_open_last_record(const TlsKeys& keys) const {
     if (sent_ > 0) return opens_last_record(keys.of_server(), sent_);
     std::array<std::uint8_t, TrafficKeys::size(Suite::aes_256_gcm)> memory{};
@@ -121,7 +121,7 @@ bool TlsSwitch::can_open_last_record(const TlsKeys& keys) const {
     return opens;
 }
 
-/// `next` is the number of the record after it, and the keys have that number afterwards.
+/// Tries to open the last record. `next` is the number of the record after it.
 bool TlsSwitch::opens_last_record(TrafficKeys keys, unsigned next) const {
     if (next == 0 || last_record_.size() < TlsRecords::overhead) return false;
     keys.set_sequence(next - 1);

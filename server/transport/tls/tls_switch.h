@@ -16,8 +16,8 @@
 
 namespace pulsegate {
 
-/// Collects from OpenSSL's callbacks what is needed to continue without OpenSSL's object after the
-/// handshake. Its secrets are wiped when it is destroyed.
+/// Collects the data from OpenSSL's callbacks that is needed to continue without OpenSSL's object
+/// after the handshake. Its secrets are wiped when it is destroyed.
 class TlsSwitch {
 public:
     TlsSwitch() = default;
@@ -56,7 +56,7 @@ private:
     bool is_of_data_ = false;
     bool has_odd_extension_ = false;
     unsigned sent_ = 0;               ///< records with the present key for sending
-    unsigned sent_in_handshake_ = 0;  ///< records with the key before that
+    unsigned sent_in_handshake_ = 0;  ///< records with the previous key
     Buffer last_record_{};            ///< the last record that was written, or its part that was
                                       ///< written
 };
