@@ -24,8 +24,8 @@ struct MessageHeader {
     std::uint64_t size;
 };
 
-/// The most bytes of a message. A client's state includes the queue of a session that is not
-/// stored; no honest one is larger.
+/// The maximum size of a message. A client's state includes the queue of a session that is not
+/// stored; no real one is larger.
 constexpr std::uint64_t largest_message = 1ull << 30;
 
 [[noreturn]] void fail(const char* what) {
@@ -68,7 +68,7 @@ void HandoverChannel::wait(short events, Deadline deadline) const {
         const int ready =
             ::poll(&event, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1000)));
         if (ready > 0) return;
-        service::tell_alive();  // the main thread can't while it waits here
+        service::tell_alive();  // the main thread can't do it while it waits here
         if (ready < 0 && errno != EINTR) fail("poll");
         if (left.count() <= 0) throw HandoverError("the other process does not answer in time");
     }
@@ -91,8 +91,8 @@ void HandoverChannel::send(HandoverStep step, std::string_view body, Deadline de
     while ((sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL)) < 0) {
         if (errno == EPIPE || errno == ECONNRESET) throw OtherEnded("the other process has ended");
         if (errno != EAGAIN && errno != EINTR && errno != ETOOMANYREFS) fail("sendmsg");
-        // Too many descriptors are on their way. No event tells when the other process has taken
-        // them.
+        // Too many descriptors are under way. There is no event for the moment at which the other
+        // process takes them.
         if (errno == ETOOMANYREFS) ::poll(nullptr, 0, 1);
         wait(POLLOUT, deadline);
     }
@@ -115,7 +115,7 @@ void HandoverChannel::send_all(std::string_view bytes, Deadline deadline) {
     }
 }
 
-/// The descriptor comes with the first byte of the header.
+/// The descriptor arrives with the first byte of the header.
 HandoverChannel::Message HandoverChannel::receive(Deadline deadline) {
     MessageHeader header{};
     iovec part{.iov_base = &header, .iov_len = sizeof header};

@@ -15,16 +15,16 @@ namespace pulsegate {
 /// The numbers are part of the format.
 enum class HandoverStep : std::uint32_t {
     hello = 1,      ///< new to old, JSON: its version and formats
-    refused = 2,    ///< new to old: why it can't continue
+    refused = 2,    ///< new to old: the reason why it can't continue
     lock = 3,       ///< old to new, with the lock of the data folder: the store is closed
     listener = 4,   ///< old to new, with a listening socket: its URL in the settings
     listeners = 5,  ///< old to new: there are no more
     client = 6,     ///< old to new, with its socket: the client's state
     clients = 7,    ///< old to new: there are no more
     ready = 8,      ///< new to old, JSON: how many clients it has
-    go = 9,         ///< old to new, JSON: serve
+    go = 9,         ///< old to new, JSON: begin to serve
     serving = 10,   ///< new to old, before it does anything else
-    gateway = 11,   ///< old to new, before the listeners: what it has in memory only
+    gateway = 11,   ///< old to new, before the listeners: data that is only in memory
     history = 12,   ///< old to new, before the clients: some events of users
 };
 
@@ -58,7 +58,7 @@ public:
         UniqueFd descriptor{};  ///< empty if there was none
     };
 
-    /// The caller keeps `descriptor`; -1: none. Throws HandoverError.
+    /// The caller still owns `descriptor`; -1: none. Throws HandoverError.
     void send(HandoverStep step, std::string_view body, Deadline deadline, int descriptor = -1);
     /// Throws HandoverError.
     Message receive(Deadline deadline);

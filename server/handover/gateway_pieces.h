@@ -24,9 +24,10 @@ struct GatewayPieces {
     LineWriter* events;  ///< null if there is no file of events
     /// The listening sockets, each with its URL in the settings.
     std::vector<std::pair<std::string, int>> sockets;
-    /// What its clients may rely on.
+    /// The promises that its clients may rely on.
     Promises promises;
-    /// Returns a GatewayRecord as bytes, when all stand still. They hold secrets.
+    /// Returns a GatewayRecord as bytes. Call it when all parts stand still. The bytes contain
+    /// secrets.
     std::function<std::string()> describe;
 };
 

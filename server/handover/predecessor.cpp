@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// The old process decides how long to wait; then it ends this one.
+/// A long time, because the old process decides how long to wait, and then ends this one.
 HandoverChannel::Deadline long_wait() { return Clock::now() + 10min; }
 
 void tell_unread(const char* what) {
@@ -35,7 +35,7 @@ std::unique_ptr<Predecessor> Predecessor::find() {
     int descriptor = -1;
     const std::string_view text = said;
     std::from_chars(text.data(), text.data() + text.size(), descriptor);
-    ::unsetenv(handover_variable);  // not for processes that this one starts
+    ::unsetenv(handover_variable);  // processes that this one starts must not inherit it
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     return std::make_unique<Predecessor>(UniqueFd(descriptor));
 }
@@ -44,7 +44,7 @@ void Predecessor::refuse(const std::string& why) {
     try {
         channel_.send(HandoverStep::refused, why, long_wait());
     } catch (const HandoverError&) {
-        // It has ended, or is ending this process, so there is nobody to tell.
+        // The old process has ended, or is ending this process, so the refusal is not needed.
     }
 }
 
@@ -72,7 +72,7 @@ Inheritance Predecessor::await_inheritance(Promises promises) {
 Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_history,
                              const std::function<void()>& finish, bool divides_rooms) {
     Ready ready{.divides_rooms = divides_rooms};
-    // On a thread that ends, so that the shards can be handed to threads of their own.
+    // Runs on a temporary thread, so that the shards can be passed to their own threads later.
     std::async(std::launch::async, [&] {
         for (;;) {
             auto message = channel_.receive(long_wait());
@@ -91,7 +91,8 @@ Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_histo
         channel_.send(HandoverStep::ready, encode(ready), long_wait());
         return decode_go(channel_.expect(HandoverStep::go, long_wait()).body);
     } catch (const OtherEnded&) {
-        // It has died after it passed everything on, so its clients are served here.
+        // The old process has died after it passed everything on, so this process serves its
+        // clients.
         Go alone{.outcome = {.end = UpgradeOutcome::End::completed, .to = program_version()},
                  .since = Clock::now()};
         alone.outcome.moved = ready.adopted;
@@ -103,7 +104,7 @@ void Predecessor::tell_serving() {
     try {
         channel_.send(HandoverStep::serving, "", long_wait());
     } catch (const OtherEnded&) {
-        // It has died, and can't go on.
+        // The old process has died, so it can't continue.
     }
 }
 

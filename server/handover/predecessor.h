@@ -13,9 +13,9 @@
 
 namespace pulsegate {
 
-/// The old process, as the new one sees it. Each step waits for the old process; docs/upgrade.md
-/// has the steps in order. All methods throw HandoverError if the old process has ended or does not
-/// continue. Then this process must end, and has changed nothing.
+/// The old process from the viewpoint of the new one. Each step waits for the old process;
+/// docs/upgrade.md has the steps in order. All methods throw HandoverError if the old process has
+/// ended or does not continue. Then this process must end, and has changed nothing.
 class Predecessor {
 public:
     /// Null if this process was not started to take over. Call it before anything else.
@@ -25,8 +25,8 @@ public:
 
     /// Tells it why this process can't take over.
     void refuse(const std::string& why);
-    /// The settings are right, so the old process may stop its work. `promises` are those of the
-    /// settings. Returns the parts that the server is made with.
+    /// The settings are right, so the old process may stop its work. `promises` are the promises of
+    /// these settings. Returns the parts with which the server is built.
     Inheritance await_inheritance(Promises promises);
     /// Takes a client with its state. Returns false if the client must be closed.
     using Adopt = std::function<bool(UniqueFd socket, std::string_view state)>;

@@ -22,9 +22,9 @@ namespace pulsegate {
 
 namespace {
 
-/// All clients wait meanwhile; clients that log in can try again.
+/// Short, because all clients wait meanwhile, and clients that log in can try again.
 constexpr Millis longest_wait_for_logins = 250;
-/// Lines without a reader, as in a pipe that nobody reads, are lost with this process.
+/// Lines that wait for a reader, for example of a pipe, are lost when this process ends.
 constexpr std::chrono::milliseconds longest_wait_for_events{100};
 
 }  // namespace
@@ -70,7 +70,7 @@ void Standstill::go_on() {
         try {
             gateway_.store.resume(std::move(lock_));
         } catch (const std::exception& error) {
-            // Everything acknowledged is stored, so the next start finds it.
+            // All acknowledged data is stored, so the next start finds it.
             spdlog::critical("the store can't be opened again: {}; the gateway exits",
                              error.what());
             spdlog::shutdown();

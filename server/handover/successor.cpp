@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-extern "C" {  // glibc 2.36 does not say so itself
+extern "C" {  // glibc 2.36 declares it without this
 #include <sys/pidfd.h>
 }
 
@@ -28,25 +28,26 @@ namespace {
 constexpr int channel_descriptor = STDERR_FILENO + 1;
 constexpr int report_descriptor = channel_descriptor + 1;  ///< until it runs the program
 
-/// Variables of systemd for this process alone: the sockets that it passes, and the process that it
-/// watches.
+/// True for variables that are meant for this process only, mostly of systemd: the passed sockets,
+/// and the watched process.
 bool is_for_this_process(std::string_view variable) {
     constexpr std::string_view names[] = {
         "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", "PULSEGATE_HANDOVER="};
     return std::ranges::any_of(names, [&](auto name) { return variable.starts_with(name); });
 }
 
-/// What the children below tell the process that they come from: the number of a new process, or
-/// the error with a minus sign.
+/// Reports from a child below to the process that waits: the number of the new process, or a
+/// negative error.
 void report_number(int to, int number) {
     [[maybe_unused]] const ssize_t sent = ::write(to, &number, sizeof number);
 }
 
-/// Makes this child the other program. As the process had other threads, it may only do what a
-/// signal handler may do.
+/// Replaces this child with the other program. Only functions that are allowed in a signal handler
+/// may be called, because the process had other threads before the fork.
 [[noreturn]] void become(const char* program, char** arguments, char** environment, int channel,
                          int told) {
-    // Other numbers first: one of both may have the other one's new number.
+    // Duplicates both to high numbers first, because one of them may have the number that the other
+    // one gets.
     const int high_channel = ::fcntl(channel, F_DUPFD, report_descriptor + 1);
     const int high_told = ::fcntl(told, F_DUPFD, report_descriptor + 1);
     ::dup2(high_channel, channel_descriptor);
@@ -57,7 +58,7 @@ void report_number(int to, int number) {
     ::_exit(EXIT_FAILURE);
 }
 
-/// The numbers that were reported until all who could report have ended or become a program.
+/// The reported numbers. Waits until all children have ended or run a program.
 std::vector<int> all_reports(int from) {
     std::vector<int> numbers;
     int number = 0;
@@ -70,9 +71,9 @@ std::vector<int> all_reports(int from) {
     }
 }
 
-/// Starts a program that is a child of the process manager, and not of this process: systemd waits
-/// for the end of its own children only, and kills others at once when a service is to stop
-/// (systemd 252, unit_kill_context). So the child between both ends at once.
+/// Starts a program as a child of the process manager, and not of this process. systemd waits only
+/// for the end of its own children, and kills other processes at once when a service must stop
+/// (systemd 252, unit_kill_context). So there is a child in between, which ends at once.
 pid_t start_program(const std::string& program, char** arguments, int channel) {
     std::string own = fmt::format("{}={}", handover_variable, channel_descriptor);
     std::vector<char*> environment{own.data()};

@@ -9,8 +9,8 @@
 
 namespace pulsegate {
 
-/// The new process, as the old one sees it: another program, started with the same arguments. It
-/// ends with this object at the latest.
+/// The new process from the viewpoint of the old one: another program, started with the same
+/// arguments. It ends with this object at the latest.
 class Successor {
 public:
     /// Starts the program. `arguments` ends with a null pointer. Throws HandoverError.
@@ -28,7 +28,7 @@ public:
 private:
     HandoverChannel channel_;
     pid_t process_ = -1;
-    UniqueFd handle_{};  ///< of the process, which is not a child of this one
+    UniqueFd handle_{};  ///< refers to the process, which is not a child of this one
 };
 
 /// An environment variable of the new process: the descriptor of its end of the channel.

@@ -18,12 +18,12 @@ namespace json = boost::json;
 
 namespace {
 
-/// The format of a client's state, which is raised when it gets something that a reader must
-/// understand; and the oldest one that is still read.
+/// The format of a client's state, and the oldest format that is still read. Raise the format when
+/// the state gets something that a reader must understand.
 constexpr int state_format = 1;
 constexpr int oldest_state_format = 1;
-/// The same for a gateway's data besides its clients. A program that does not say that it reads
-/// this data is sent none.
+/// The same for a gateway's data besides its clients. A program that does not state that it reads
+/// this data gets none.
 constexpr int gateway_format = 1;
 
 json::object parse(std::string_view text) {
@@ -41,7 +41,7 @@ Number number(const json::object& from, std::string_view name) {
     return error ? Number{} : found;
 }
 
-/// The members of the member with this name.
+/// The numbers in the object with this name, by their names.
 std::map<std::string, std::uint64_t> numbers(const json::object& from, std::string_view name) {
     std::map<std::string, std::uint64_t> all;
     const auto* const value = from.if_contains(name);

@@ -13,7 +13,8 @@ namespace pulsegate {
 // The bodies of the messages between the two processes, as JSON. Unknown members are ignored, and
 // missing members have their defaults.
 
-/// What connected clients may rely on, by the names of the settings; a larger number allows more.
+/// The promises that connected clients may rely on, by the names of the settings; a larger number
+/// allows more.
 using Promises = std::map<std::string, std::uint64_t>;
 
 /// The first message of the new process.
@@ -23,15 +24,15 @@ struct UpgradeHello {
     int oldest_state = 0;  ///< and the oldest that it reads
     int store = 0;         ///< the format of its store
     int gateway = 0;       ///< the format of a gateway's state that it reads; 0: it reads none
-    Promises promises{};   ///< empty: it does not say
+    Promises promises{};   ///< empty: the process does not state them
 };
 UpgradeHello own_hello(Promises promises);
 std::string encode(const UpgradeHello& hello);
 UpgradeHello decode_hello(std::string_view text);
-/// Why the new process can't take over from this one, `own`; "": it can.
+/// The reason why the new process can't take over from this one, `own`; "" if it can.
 std::string objection(const UpgradeHello& hello, const UpgradeHello& own);
 
-/// Its message when it has everything.
+/// The message of the new process when it has everything.
 struct Ready {
     std::uint64_t adopted = 0;
     std::uint64_t refused = 0;
@@ -41,8 +42,8 @@ struct Ready {
 std::string encode(const Ready& ready);
 Ready decode_ready(std::string_view text);
 
-/// The last message of the old process: how the upgrade went so far, and since when no process
-/// serves.
+/// The last message of the old process: the result of the upgrade so far, and the time since which
+/// no process serves.
 struct Go {
     UpgradeOutcome outcome{};
     std::chrono::steady_clock::time_point since{};  ///< the same clock in all processes

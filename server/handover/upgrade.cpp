@@ -47,13 +47,14 @@ private:
     const Millis began_ = monotonic_now();
 };
 
-/// Ends the new process before the old one goes on: only one of them may have the store open.
+/// Ends the new process before the old one continues, because only one of them may have the store
+/// open.
 struct EndFirst {
     Successor& successor;
     ~EndFirst() { successor.end(); }
 };
 
-/// The path that this process was started from; it may be another file by now.
+/// The path that this process was started from. It may lead to another file by now.
 std::string own_program() {
     constexpr std::string_view deleted = " (deleted)";
     std::error_code error;
@@ -63,7 +64,8 @@ std::string own_program() {
     return path;
 }
 
-/// Is this process asked to stop? The main thread takes these signals, and is here.
+/// Is this process asked to stop? The signals are pending, because the main thread, which takes
+/// them, is busy here.
 bool is_stop_pending(int signal) {
     sigset_t pending;
     sigemptyset(&pending);
@@ -87,7 +89,7 @@ public:
         const auto why = objection(hello, own_hello(gateway_.promises));
         if (!why.empty()) throw HandoverError(why);
         if (gateway_.store.refuses()) throw HandoverError(gateway_.store.why_refused());
-        gateway_.admin.end_repeated();  // the pause has not begun
+        gateway_.admin.end_repeated();  // before the pause begins
         const auto deadline = Clock::now() + std::chrono::milliseconds(order_.longest_pause);
         const Pause pause(outcome);
         Standstill standstill(gateway_, deadline);
@@ -95,7 +97,7 @@ public:
         try {
             pass_all(standstill, hello, deadline, outcome);
         } catch (const OtherEnded&) {
-            // It may have said why, while this process was sending.
+            // The new process may have sent the reason while this process was sending.
             channel().expect(HandoverStep::refused, Clock::now());
         }
         if (!order_.is_rehearsal) go(standstill, deadline, outcome);
@@ -149,13 +151,14 @@ private:
         for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
     }
 
-    /// Always throws.
+    /// Tells the new process to serve. Always throws, or ends this process.
     [[noreturn]] void go(const Standstill& standstill, HandoverChannel::Deadline deadline,
                          const UpgradeOutcome& outcome) {
         if (std::ranges::any_of(stop_signals, is_stop_pending))
             throw HandoverError("a signal asks the gateway to stop");
         channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
-        // It divides the rooms now, and nobody could go on in its place.
+        // If the new process is redistributing rooms, this process could not take over again. So it
+        // waits longer.
         const auto until = divides_rooms_ ? std::max(deadline, patience_with_rooms()) : deadline;
         try {
             channel().expect(HandoverStep::serving, until);
@@ -179,8 +182,8 @@ private:
         return std::chrono::steady_clock::now() + std::chrono::minutes(1);
     }
 
-    /// Has the new process, which has ended, told that it serves? It may have done so at the moment
-    /// of the deadline. It may also have acknowledged messages then.
+    /// Has the new process, which has ended, reported that it serves? It may have done so at the
+    /// last moment, and may have acknowledged messages.
     bool has_served() {
         try {
             channel().expect(HandoverStep::serving, std::chrono::steady_clock::now());
@@ -190,7 +193,8 @@ private:
         }
     }
 
-    /// Nothing is closed or written any more, because another process has everything.
+    /// Ends the process at once. It closes and writes nothing, because another process has
+    /// everything.
     [[noreturn]] static void leave(int status) {
         spdlog::shutdown();
         std::_Exit(status);
