@@ -36,11 +36,11 @@ struct DeliveryRecord {
     std::uint16_t packet_id = 0;  ///< 0: it is in the queue
     std::uint8_t qos = 0;
     bool retain = false;
-    bool is_from_inbox = false;          ///< of its user
-    bool is_released = false;            ///< PUBREL was sent, PUBCOMP is awaited
-    bool waits = false;                  ///< must be sent again, but was not yet
-    bool perhaps_sent = false;           ///< before a crash; for a message in the queue
-    std::uint32_t owner = 0;             ///< owner of its copy in the store; 0: none
+    bool is_from_inbox = false;  ///< from the inbox of its user
+    bool is_released = false;    ///< PUBREL was sent, PUBCOMP is awaited
+    bool waits = false;          ///< must be sent again, but was not yet
+    bool perhaps_sent = false;   ///< perhaps sent before a crash; for a message in the queue
+    std::uint32_t owner = 0;     ///< owner of its copy in the store; 0: none
     std::optional<std::uint32_t> age{};  ///< ms since it was sent, if known
     std::uint64_t stamp = 0;
     std::vector<std::uint32_t> identifiers{};
@@ -122,7 +122,7 @@ struct SessionRecord {
     std::vector<std::uint16_t> unreleased{};  ///< QoS 2 packet ids from the client
     std::vector<std::uint16_t> released{};    ///< the latest released ones, the oldest first
     std::optional<ReplayRecord> replay{};
-    bool was_member = false;  ///< of a shared subscription
+    bool was_member = false;  ///< the client was a member of a shared subscription
 
     bool operator==(const SessionRecord&) const = default;
 };
@@ -146,7 +146,7 @@ struct TlsRecord {
     std::uint8_t warnings = 0;
     bool answers_update = false;
     std::string unopened{};    ///< records, or the beginning of one
-    std::uint32_t sealed = 0;  ///< bytes to be sent that are sealed already
+    std::uint32_t sealed = 0;  ///< bytes of output that are sealed already
     std::uint64_t client_number = 0;
     std::uint64_t server_number = 0;
     SecretBytes client_secret{};
@@ -164,7 +164,7 @@ struct ConnectionRecord {
     std::int64_t silence = 0;  ///< ms since its last packet
     std::uint32_t limit = 0;   ///< limit of silence
     std::uint32_t largest_packet = 0;
-    std::int64_t owed = 0;  ///< ns until the time of its packets so far is over
+    std::int64_t owed = 0;  ///< ns that the client's packets so far still take at its rate
     bool is_parked = false;
     bool is_slowed = false;
     bool notify_drained = false;

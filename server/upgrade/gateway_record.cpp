@@ -6,7 +6,7 @@ namespace pulsegate {
 
 namespace {
 
-// The last digit is for a version that can't be read by another.
+// The last digit is raised for a format that older versions can't read.
 constexpr std::string_view gateway_beginning = "PGG1";
 constexpr std::string_view history_beginning = "PGH1";
 

@@ -17,7 +17,7 @@ namespace pulsegate {
 
 struct BanRecord {
     std::string address{};
-    std::string user{};  ///< if it is not an address
+    std::string user{};  ///< empty for an address
     std::string client{};
     bool is_ordered = false;             ///< by the administrator
     std::optional<std::int64_t> left{};  ///< ms until it ends; nothing: permanent
@@ -75,7 +75,7 @@ struct GatewayRecord {
     CountsRecord different_guesses{};
     CountsRecord failures{};
     std::vector<ClientCountsRecord> shards{};
-    std::int64_t login_wait = 0;  ///< ns that the logins are ahead of the time, see LoginRate
+    std::int64_t login_wait = 0;  ///< ns by which the logins are ahead, see LoginRate
     std::optional<TicketKeysRecord> ticket_keys{};
     std::vector<AnswerRecord> answers{};  ///< the oldest first
 

@@ -9,9 +9,10 @@ namespace pulsegate {
 
 namespace {
 
-/// The last digit is for a version that can't be read by another.
+/// The last digit is raised for a format that older versions can't read.
 constexpr std::string_view beginning = "PGC1";
-// Of a client's record, and of its session: what is looked for without the rest.
+// Tags of the session in a client's record, and of the user in the session. They are used to read
+// the name alone.
 constexpr std::uint8_t session_tag = 1;
 constexpr std::uint8_t user_tag = 1;
 
