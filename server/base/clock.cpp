@@ -23,7 +23,8 @@ const WallMillis wall_at_start = wall_now();
 std::atomic<Millis> began_at{steady_now() - wall_at_start % 1000};
 std::atomic<Millis> stopped_at{0};  // 0: the clock runs
 std::atomic<WallMillis> moved_by{0};
-/// When the monotonic clock was 0: a whole second at first, as the ticks of both begin together.
+/// When the monotonic clock was 0. At first this is a whole second, so that ticks begin with the
+/// seconds.
 std::atomic<WallMillis> calendar_began{wall_at_start - wall_at_start % 1000};
 
 }  // namespace
@@ -54,7 +55,7 @@ StoppedClock::~StoppedClock() {
 void StoppedClock::advance(Millis time) { stopped_at += time; }
 
 WallMillis system_clock_now() {
-    timespec time{};  // the nanoseconds of std::chrono end in 2262
+    timespec time{};  // the nanoseconds of std::chrono would overflow in 2262
     ::clock_gettime(CLOCK_REALTIME, &time);
     return WallMillis{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 +
            moved_by.load(std::memory_order_relaxed);
@@ -72,12 +73,12 @@ WallMillis calendar_time(Millis now) { return calendar_began + now; }
 
 WallMillis expiry_clock(Millis now) { return std::min(wall_now(), calendar_time(now)); }
 
-/// To the millisecond, or what another node has dated would come early. Ticks are not where its
-/// seconds begin then, so that what is due comes up to a second later.
+/// Exact to the millisecond, because otherwise work that another node has dated would be early.
+/// Ticks don't begin with its seconds any longer, so work may be up to a second late.
 void begin_calendar(Millis now) { calendar_began = wall_now() - now; }
 
 std::string rfc3339(WallMillis when) {
-    const WallMillis millis = (when % 1000 + 1000) % 1000;  // before 1970, too
+    const WallMillis millis = (when % 1000 + 1000) % 1000;  // valid before 1970, too
     const std::time_t seconds = (when - millis) / 1000;
     std::tm utc{};
     gmtime_r(&seconds, &utc);

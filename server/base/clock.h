@@ -19,13 +19,13 @@ inline constexpr Millis tick_length = 1000;
 
 Millis monotonic_now();
 
-/// Milliseconds since the machine was started, including those in which it slept. They tell how
-/// long other machines may have waited for this process.
+/// Milliseconds since the machine was started, including the time in which it was suspended. They
+/// show how long other machines may have waited for this process.
 Millis boot_now();
 
-/// While there is one, monotonic time stops, and moves only when told to, so tests of deadlines
-/// need not wait. Time never goes back, even when the clock runs again. Timers of event loops are
-/// not affected.
+/// While an object of this class exists, monotonic time stops, and moves only when it is told to.
+/// So tests of deadlines need not wait. Time never goes back, even when the clock runs again.
+/// Timers of event loops are not affected.
 class StoppedClock {
 public:
     StoppedClock();
@@ -52,8 +52,8 @@ WallMillis wall_now();
 /// it, so no step of the wall clock makes it early. Ticks begin with its seconds.
 WallMillis calendar_time(Millis now);
 
-/// The wall clock, or `calendar_time` while the wall clock is ahead of that. Data with an end at a
-/// date is deleted by it, so no step of the wall clock, forward or back, deletes data early.
+/// The wall clock, or `calendar_time` while the wall clock is ahead of it. Data that ends at a date
+/// is deleted by this time, so no step of the wall clock deletes data early.
 WallMillis expiry_clock(Millis now);
 
 /// Seconds since 1970, UTC, for JWTs and the hook's messages.

@@ -34,13 +34,13 @@ public:
     void add(std::size_t bytes) { set(bytes_ + bytes); }
     void subtract(std::size_t bytes) { set(bytes_ - bytes); }
 
-    /// Like `set`, but only for a change by `grain` or more. The other shards need no better
-    /// precision, and so share the cache line less often.
+    /// Like `set`, but only for a change by at least `grain`. Other shards need no better
+    /// precision, and so the shards write to the shared cache line less often.
     void set_coarsely(std::size_t bytes, std::size_t grain) {
         if ((bytes > bytes_ ? bytes - bytes_ : bytes_ - bytes) >= grain) set(bytes);
     }
 
-    /// The part as it was set.
+    /// The last value that was set.
     std::size_t get() const { return bytes_; }
     /// The sum over all shards, including this one.
     std::size_t all() const { return all_.get(); }

@@ -22,8 +22,8 @@ std::uint64_t load(const char* at) {
     return word;
 }
 
-/// The last bytes of a text, fewer than eight. Without a loop: the loads may overlap, in equal
-/// bytes.
+/// Loads the last bytes of a text, fewer than eight. It needs no loop, because the loads may
+/// overlap.
 std::uint64_t load_rest(const char* at, std::size_t size) {
     if (size >= 4)
         return load<std::uint32_t>(at) | load<std::uint32_t>(at + size - 4) << 8 * (size - 4);
@@ -77,7 +77,7 @@ private:
     std::uint64_t v0_, v1_, v2_, v3_;
 };
 
-/// A hash that has taken in the secret of the process.
+/// A hash state that contains the secret of the process.
 const SipHash& keyed() {
     static const SipHash begun(random_key());
     return begun;
@@ -106,7 +106,8 @@ SipHash for_fingerprints() {
 
 HashKey random_key() {
     HashKey key;
-    // So few bytes come whole, or not at all if a signal comes before the system has randomness.
+    // A request for so few bytes is never answered in part. It may be interrupted before the system
+    // has randomness.
     while (getrandom(&key, sizeof key, 0) != sizeof key)
         if (errno != EINTR) throw std::system_error(errno, std::system_category(), "getrandom");
     return key;

@@ -7,12 +7,13 @@
 
 namespace pulsegate {
 
-/// Hashes of what peers name: user names, client ids, topics, filters, addresses. They are keyed
-/// with a secret of the process, so nobody outside can find names that collide and turn a table
-/// into a list. They differ from one run to the next, so they must not leave the process.
+/// Hashes of names that peers choose: user names, client ids, topics, filters, addresses. They are
+/// keyed with a secret of the process, so that no peer can find names that collide and turn a table
+/// into a list. They differ between runs, so they must not leave the process.
 ///
 /// The function is SipHash-1-3 (Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012), with
-/// one round a word and three at the end, as in the hash tables of Rust and Python. Any thread.
+/// one round for each word and three at the end, as in the hash tables of Rust and Python. Any
+/// thread.
 std::uint64_t keyed_hash(std::string_view text);
 std::uint64_t keyed_hash(std::uint64_t number);
 
@@ -40,9 +41,9 @@ struct TextHash {
     std::size_t operator()(std::string_view text) const { return keyed_hash(text); }
 };
 
-/// The same in every process, for ever, because files and other nodes depend on it. SipHash-1-3
-/// with the key of its published test vectors, the bytes 00 01 ... 0f. Never change it. A peer can
-/// find collisions, so no table may be keyed by it.
+/// A hash that is the same in every process, because files and other nodes depend on it. Never
+/// change it. It is SipHash-1-3 with the key of its published test vectors, the bytes 00 01 ... 0f.
+/// A peer can find collisions, so no table may be keyed by it.
 std::uint64_t stable_hash(std::string_view text);
 
 struct HashKey {
@@ -51,8 +52,7 @@ struct HashKey {
 };
 
 /// Identifies a user, or a user's client, in stored data. It is keyed with a secret of the store.
-/// So it is the same after a restart, and nobody outside can find two names with the same
-/// fingerprint.
+/// So it is the same after a restart, and no peer can find two names with the same fingerprint.
 std::uint64_t fingerprint(std::string_view user);
 std::uint64_t fingerprint(std::string_view user, std::string_view client);
 
@@ -62,10 +62,10 @@ void set_fingerprint_key(const HashKey& key);
 /// 128 random bits from the system. Throws std::system_error.
 HashKey random_key();
 
-/// The home shard of the user, or the shared subscription, with this name.
+/// The home shard of the user or shared subscription with this name.
 unsigned home_shard(std::string_view name, unsigned shards);
 
-/// SipHash-1-3, the function behind all of the above.
+/// SipHash-1-3, the function that all hashes above use.
 std::uint64_t siphash13(const HashKey& key, std::string_view text);
 
 }  // namespace pulsegate

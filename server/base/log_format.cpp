@@ -16,13 +16,13 @@ namespace {
 
 constexpr const char* time_pattern = "%Y-%m-%dT%H:%M:%S.%e%z";
 
-/// Without the end of the line, which the writer adds.
+/// A formatter that does not end the line, because the writer does.
 std::unique_ptr<spdlog::formatter> by_pattern(const std::string& pattern) {
     return std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::local,
                                                        "");
 }
 
-/// The text with a replacement character for each byte that is not UTF-8: JSON has no others.
+/// Replaces each byte that is not UTF-8, because JSON must be UTF-8.
 std::string as_utf8(std::string_view text) {
     std::string valid;
     valid.reserve(text.size());
@@ -63,7 +63,7 @@ private:
         put_name(out, "reason", fields.reason);
     }
 
-    /// Names of 64 KB would fill a disk with little effort.
+    /// Cuts the name, because names of 64 KB would fill a disk quickly.
     static void put_name(spdlog::memory_buf_t& out, std::string_view member,
                          std::string_view name) {
         constexpr std::size_t longest = 1024;

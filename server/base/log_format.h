@@ -13,7 +13,7 @@ enum class LogFormat : std::uint8_t {
     json,  ///< an object with the same members, and the line's LogFields
 };
 
-/// For a sink that ends each line itself.
+/// A formatter for a sink that ends each line itself.
 std::unique_ptr<spdlog::formatter> log_formatter(LogFormat format);
 
 }  // namespace pulsegate

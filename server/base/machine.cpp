@@ -18,7 +18,7 @@ void lower(std::optional<Value>& least, Value value) {
     least = std::min(least.value_or(value), value);
 }
 
-/// The number that a file begins with; nothing for "max", and if there is no such file.
+/// The number at the beginning of a file. Nothing for "max", or if there is no such file.
 std::optional<std::int64_t> number_in(const std::string& file) {
     std::ifstream in(file);
     std::int64_t number = 0;
@@ -36,7 +36,7 @@ void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64
         lower(limits.processors, static_cast<double>(quota) / static_cast<double>(period));
 }
 
-/// A group of version 2.
+/// Applies the limits of a control group of version 2.
 void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
     lower_memory(limits, group + "/memory.max");
     std::ifstream in(group + "/cpu.max");
@@ -45,15 +45,15 @@ void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
     if (in >> quota >> period) lower_processors(limits, quota, period);
 }
 
-/// A group of version 1, where each hierarchy has one of these.
+/// Applies the limits of a control group of version 1. Each hierarchy has some of these files.
 void lower_by_v1(ControlGroupLimits& limits, const std::string& group) {
     lower_memory(limits, group + "/memory.limit_in_bytes");
     lower_processors(limits, number_in(group + "/cpu.cfs_quota_us").value_or(0),
                      number_in(group + "/cpu.cfs_period_us").value_or(0));
 }
 
-/// Calls `look(folder)` for the group `path` below `mount`, and for each above up to the mount. In
-/// a container the path may be the host's, and only the mount is there.
+/// Calls `look(folder)` for the group `path` below `mount`, and for each group above it up to the
+/// mount. In a container, the path may be the host's, and only the mount exists.
 template <class Look>
 void walk_up(const std::string& mount, std::string path, Look look) {
     for (; !path.empty(); path.erase(path.rfind('/'))) look(mount + path);
@@ -91,7 +91,7 @@ std::size_t available_memory() {
 unsigned available_processors() {
     cpu_set_t mine;
     const bool known = sched_getaffinity(0, sizeof mine, &mine) == 0;
-    // It fails on machines with more processors than the set has places for.
+    // The call fails on machines with more processors than fit into the set.
     const auto by_affinity = known ? CPU_COUNT(&mine) : sysconf(_SC_NPROCESSORS_ONLN);
     const auto most = static_cast<unsigned>(std::max<long>(by_affinity, 1));
     const auto quota = control_group_limits().processors;

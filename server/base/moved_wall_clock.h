@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-/// While there is one, the wall clock is off by a given time, as if somebody had set it. So tests
-/// of data that outlives restarts need not wait.
+/// While an object of this class exists, the wall clock is off by a given time, as if it had been
+/// set. So tests of data that outlives restarts need not wait.
 class MovedWallClock {
 public:
     MovedWallClock() = default;

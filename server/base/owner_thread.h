@@ -5,17 +5,17 @@
 
 namespace pulsegate {
 
-/// For objects that belong to one thread, the first that uses them after another has built them. It
-/// asserts that no other thread does. When that thread has ended, any thread may use the object, to
-/// destroy it. In a release this takes neither room nor time:
+/// Asserts that only one thread uses an object: the first thread that uses it after another thread
+/// has built it. When that thread has ended, any thread may use the object, to destroy it. In a
+/// release build this costs neither memory nor time:
 ///
 ///     bool Router::unsubscribe(...) {
 ///         thread_.assert_here();
 ///     ...
 ///     [[no_unique_address]] OwnerThread thread_;
 ///
-/// Functions that are called before the owner's thread runs must not assert, or they would make
-/// their own thread the owner.
+/// Functions that are called before the owner's thread runs must not assert, because the calling
+/// thread would become the owner.
 class OwnerThread {
 public:
     void assert_here() const { assert(is_here() && "this object belongs to another thread"); }

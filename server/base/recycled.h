@@ -5,9 +5,9 @@
 
 namespace pulsegate {
 
-/// Base of an object of which each message needs one for a while: `struct Receipt :
-/// Recycled<Receipt>`. It keeps up to 16 KB of freed objects for the next ones of the thread. The
-/// allocator itself caches seven blocks of a size, which a burst of messages uses up.
+/// Base class for objects of which each message needs one for a while: `struct Receipt :
+/// Recycled<Receipt>`. It keeps up to 16 KB of freed objects for later ones of the same thread. The
+/// allocator itself caches only seven blocks of a size, and a burst of messages uses these up.
 template <class T>
 class Recycled {
 public:
@@ -42,7 +42,7 @@ private:
         std::size_t count = 0;
     };
 
-    // AddressSanitizer would not see the use of a freed object.
+    // Disabled for AddressSanitizer, because it would not see the use of a freed object.
 #ifdef PULSEGATE_SANITIZED
     static constexpr bool is_checked = true;
 #else

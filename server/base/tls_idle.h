@@ -7,20 +7,21 @@
 
 namespace pulsegate {
 
-/// The data kept for a TLS client after its handshake: keys only, or OpenSSL's object, and why.
+/// The state that is kept for a TLS client after its handshake: keys only (`small`), or OpenSSL's
+/// object, with the reason.
 enum class TlsIdle : std::uint8_t {
     small,
     setting,     ///< tls-idle says so
     version,     ///< TLS 1.2
-    suite,       ///< not one of the three
+    suite,       ///< not one of the three known suites
     fips,        ///< OpenSSL uses its FIPS provider
-    extension,   ///< client and OpenSSL have agreed on an extension unknown here
+    extension,   ///< client and OpenSSL have negotiated an extension unknown here
     unread,      ///< OpenSSL has read bytes behind the handshake
     self_check,  ///< OpenSSL's last record did not open with these keys
     no_memory,
 };
 
-/// As values of a metric's label, in the order of TlsIdle.
+/// The values of a metric's label, in the order of TlsIdle.
 inline constexpr std::array<std::string_view, 9> tls_idle_names = {
     "small",     "setting", "tls_1_2",    "suite",    "fips",
     "extension", "unread",  "self_check", "no_memory"};

@@ -22,11 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The most bytes that wait while the file takes nothing: about half a million lines.
+/// The maximum of waiting bytes while the file accepts nothing: about half a million lines.
 constexpr std::size_t most_waiting = 64 * 1024 * 1024;
 
-/// After each write the thread rests: to wake it costs more than to write a line, and many lines
-/// that follow one another should not each pay for that.
+/// The pause of the thread after each write. Waking the thread costs more than writing a line, so
+/// lines in quick succession are written together.
 constexpr auto rest = 5ms;
 
 /// The pause before a pipe without a reader is tried again.
@@ -35,11 +35,12 @@ constexpr auto patience_with_pipe = 100ms;
 /// How long a blocked reader may delay the end.
 constexpr int patience_at_end = 200;  // ms
 
-/// -1 if it is a pipe without a reader.
+/// Opens the file. Returns -1 for a pipe without a reader.
 int open_file(const std::string& path) {
     if (path == "-") return STDOUT_FILENO;
-    // Who is there is not for everybody to read; in a folder that others may write to, a link would
-    // have us write to any file; and a pipe without a reader must not stop the gateway.
+    // Other users must not read the file, because it tells who is online. A link is not followed,
+    // because in a folder that others may write to it could lead to any file. A pipe without a
+    // reader must not block the gateway.
     constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     const int file = ::open(path.c_str(), flags, 0640);
     if (file >= 0 || errno == ENXIO) return file;
@@ -48,8 +49,8 @@ int open_file(const std::string& path) {
                             link ? path + " is a symbolic link, which is not followed" : path);
 }
 
-/// Others may have the file open as well, and expect that their writes wait. A pipe that is ready
-/// for any byte takes so many without waiting.
+/// The maximum of bytes in one write. Other processes may share the open file and expect blocking
+/// writes, so it stays blocking. A pipe that is ready accepts this many bytes without waiting.
 std::size_t most_at_once(int file) {
     struct stat about {};
     const bool never_waits = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode);
@@ -112,8 +113,8 @@ bool LineWriter::is_stopping() {
     return stop_;
 }
 
-/// All that may wait for the disk or a reader is done without the lock, which every event loop
-/// needs.
+/// Writes without the lock, because writing may wait for the disk or a reader, and every event loop
+/// needs the lock.
 void LineWriter::run() {
     name_thread("lines");
     std::unique_lock lock(mutex_);
@@ -157,7 +158,7 @@ bool LineWriter::has_reader() {
     return !waits;
 }
 
-/// Leaves lines that wait for a reader.
+/// Writes the lines, except lines that wait for a reader.
 void LineWriter::write_out(std::string& lines) {
     if (lines.empty()) return;
     if (has_reader()) write_to_file(lines);
@@ -176,7 +177,8 @@ void LineWriter::write_to_file(std::string& lines) {
             if (written >= 0 || errno == EINTR || errno == EAGAIN) continue;
             if (errno == EPIPE && !path_.empty()) {
                 ::close(std::exchange(file_, -1));
-                if (done > 0) lines.erase(0, lines.rfind('\n', done - 1) + 1);  // whole lines stay
+                // Keeps lines that are not written completely.
+                if (done > 0) lines.erase(0, lines.rfind('\n', done - 1) + 1);
                 return;
             }
             trouble = std::strerror(errno);
@@ -187,7 +189,7 @@ void LineWriter::write_to_file(std::string& lines) {
     lines.clear();
 }
 
-/// Waits until the file takes more. False: it takes nothing, and there is no more time.
+/// Waits until the file accepts more. Returns false if it accepts nothing and the time is over.
 bool LineWriter::takes_more() {
     pollfd event{.fd = file_, .events = POLLOUT, .revents = 0};
     while (true) {

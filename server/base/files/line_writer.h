@@ -11,10 +11,10 @@
 
 namespace pulsegate {
 
-/// Writes lines to a file from a thread of its own: the log, and the presence changes of
-/// `--events`. A slow disk or a blocked reader does not delay the event loops: lines that find no
-/// room in the buffer are lost and counted. A line after a pause is written at once, and those of
-/// the next few milliseconds together. Lines for a named pipe wait until it has a reader.
+/// Writes lines to a file from its own thread: the log, and the presence changes of `--events`. A
+/// slow disk or a blocked reader does not delay the event loops: if the buffer is full, lines are
+/// lost and counted. A line after a pause is written at once, and the lines of the next few
+/// milliseconds together. Lines for a named pipe wait until it has a reader.
 class LineWriter {
 public:
     /// Called on the writer's thread with an error.
@@ -33,7 +33,7 @@ public:
     /// Opens the path again, for log rotation: later lines go to the new file.
     void reopen();
 
-    /// From any thread. Lines of one caller keep their order.
+    /// Any thread may call it. Lines of one caller keep their order.
     void write(std::string_view line);
 
     /// Waits until all lines so far are in the file, or until the deadline.

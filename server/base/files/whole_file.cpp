@@ -22,8 +22,8 @@ std::runtime_error unreadable(const std::string& path) {
         fmt::format("{}: can't be read: {}; name a readable file", path, std::strerror(errno)));
 }
 
-/// Waits until the pipe has something, or all writers have closed it. A pipe that nobody writes to
-/// must not stop the gateway.
+/// Waits until the pipe has data, or all writers have closed it. A pipe without a writer must not
+/// block the gateway.
 short await_writer(const UniqueFd& pipe, const std::string& path) {
     constexpr int patience = 3000;  // ms
     pollfd event{.fd = pipe.get(), .events = POLLIN, .revents = 0};
@@ -39,7 +39,7 @@ WholeFile read_whole_file(const std::string& path) {
     if (!file) throw unreadable(path);
     struct stat about {};
     if (::fstat(file.get(), &about) != 0) throw unreadable(path);
-    // What a pipe had can be read once: that it is empty then is no reason to forget all users.
+    // A pipe can be read only once. At a reload it is empty, and this must not remove all users.
     if (S_ISFIFO(about.st_mode) && (await_writer(file, path) & POLLIN) == 0)
         throw std::runtime_error(path + ": is a pipe that was read before; name a file");
 

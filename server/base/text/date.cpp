@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 7> day_names{"Sun", "Mon", "Tue", "Wed",
 constexpr std::array<std::string_view, 12> month_names{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-/// Reads from left to right. What is not as it should be is remembered, and asked for at the end.
+/// Reads from left to right. It remembers faults, and `done` reports them at the end.
 class DateReader {
 public:
     explicit DateReader(std::string_view text) : rest_(text) {}
@@ -35,7 +35,7 @@ public:
         good_ = good_ && rest_.starts_with(text);
         if (good_) rest_.remove_prefix(text.size());
     }
-    /// The place of the next word among these.
+    /// The index of the next word in the list.
     std::size_t place_in(std::span<const std::string_view> words) {
         const auto found = std::ranges::find_if(
             words, [this](std::string_view word) { return rest_.starts_with(word); });
@@ -50,7 +50,7 @@ public:
         good_ = good_ && number <= most;
         return number;
     }
-    /// Thousandths, of any number of digits behind the point.
+    /// The thousandths of a fraction with any number of digits.
     int fraction() {
         int thousandths = digit() * 100;
         for (int place = 10; next_is(digits); place /= 10) thousandths += digit() * place;
@@ -76,10 +76,10 @@ std::chrono::seconds time_of_day_in(DateReader& in) {
     in.expect(":");
     const std::chrono::minutes minute{in.number(2, 59)};
     in.expect(":");
-    return hour + minute + std::chrono::seconds{in.number(2, 60)};  // a leap second
+    return hour + minute + std::chrono::seconds{in.number(2, 60)};  // 60 is a leap second
 }
 
-/// The minutes to subtract.
+/// The minutes to subtract because of the time zone.
 int offset_in(DateReader& in) {
     if (in.next_is("Zz")) {
         in.expect("Zz");

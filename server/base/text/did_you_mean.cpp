@@ -10,7 +10,7 @@ namespace pulsegate {
 
 namespace {
 
-/// Whatever divides the words of a name, and however it is written.
+/// The letters and digits of a name, in lower case, without separators.
 std::string letters_of(std::string_view name) {
     std::string letters;
     for (const char c : name)
@@ -19,7 +19,7 @@ std::string letters_of(std::string_view name) {
     return letters;
 }
 
-/// The number of letters to insert, remove, replace or exchange with their neighbour.
+/// The number of letters that must be inserted, removed, replaced or exchanged with a neighbour.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before(b.size() + 1), last(before), row(before);
     std::iota(last.begin(), last.end(), std::size_t{0});
@@ -36,7 +36,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
-/// The distance of a written name from a name; nothing if it is too far to be meant.
+/// The distance between a written name and a known name; nothing if they are too different.
 std::optional<std::size_t> mistakes(std::string_view written, std::string_view name) {
     constexpr std::size_t longest = 64;  // the work grows with the square
     constexpr std::size_t shortest_beginning = 4;
@@ -47,7 +47,7 @@ std::optional<std::size_t> mistakes(std::string_view written, std::string_view n
         shorter >= shortest_beginning && written.substr(0, shorter) == name.substr(0, shorter);
     if (!begins_alike && longer - shorter > near) return std::nullopt;
     const std::size_t apart = distance(written, name);
-    if (begins_alike) return apart / 2;  // forgotten words are likelier than other ones
+    if (begins_alike) return apart / 2;  // forgotten words are more likely than wrong ones
     return apart <= near ? std::optional(apart) : std::nullopt;
 }
 

@@ -12,14 +12,14 @@
 
 namespace pulsegate {
 
-/// What an HTTP request is for. The texts are those of its header.
+/// The target of an HTTP request. The texts are those of its header.
 struct RequestTarget {
     std::string_view host{};  ///< with the port; "": the request does not name it
     std::string_view path{};
     std::string_view encoded_query{};  ///< without the '?'
 };
 
-/// What follows the scheme, if the target is a whole URL.
+/// The part after the scheme, if the target is a whole URL.
 inline std::optional<std::string_view> without_scheme(std::string_view target) {
     for (const std::string_view scheme : {"http://", "https://"})
         if (boost::beast::iequals(target.substr(0, scheme.size()), scheme))
@@ -45,8 +45,7 @@ inline RequestTarget request_target(
     return found;
 }
 
-/// The reason why it is doubtful whom an HTTP request is for (RFC 9112, section 3.2). "" if it is
-/// not.
+/// The reason why the host of an HTTP request is doubtful (RFC 9112, section 3.2); "" if it is not.
 inline const char* fault_of_host(
     const boost::beast::http::request_header<boost::beast::http::fields>& header) {
     constexpr auto field = boost::beast::http::field::host;

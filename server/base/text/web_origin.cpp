@@ -20,7 +20,7 @@ std::string_view without_port(std::string_view authority) {
     return authority.substr(0, authority.find(':'));
 }
 
-/// RFC 3986, section 3.2.2; of what may be in a name only that which some name has.
+/// RFC 3986, section 3.2.2. For a name it only checks that each character is allowed in names.
 bool is_host(std::string_view host) {
     constexpr std::string_view others = "-._~%!$&'()*+,;=";
     const auto is_of_name = [&](char c) {
