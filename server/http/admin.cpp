@@ -61,8 +61,9 @@ struct Admin::Impl {
         co_return co_await api.answer(request);
     }
 
-    /// The next process of an upgrade knows the answers, but not the requests without an answer: it
-    /// would carry them out again. The clients of the gateway do not wait meanwhile.
+    /// Waits for a while until all requests with an `Idempotency-Key` are answered. The next
+    /// process of an upgrade gets the answers, but would execute unanswered requests again. The
+    /// gateway's clients need not wait meanwhile.
     boost::asio::awaitable<void> end_repeated() {
         constexpr std::chrono::milliseconds patience(250), pause(2);
         repeated.admit_new(false);

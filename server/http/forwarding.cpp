@@ -33,10 +33,10 @@ namespace http = beast::http;
 using boost::system::error_code;
 using local = asio::local::stream_protocol;
 
-/// Longer than any request waits at the home.
+/// A request never waits longer than this at the home.
 constexpr auto reply_patience = std::chrono::seconds(90);
 
-/// This node's end of the way to the home.
+/// This node's end of the connection to the home.
 struct WayToHome {
     explicit WayToHome(local::socket socket) : stream(std::move(socket)) {}
 
@@ -44,7 +44,7 @@ struct WayToHome {
     beast::flat_buffer unread{most_unparsed_http};
 };
 
-/// HEAD is asked as GET: the server needs the length of the body.
+/// The request for the home. HEAD becomes GET, because the server needs the length of the body.
 std::string request_text(const ApiRequest& request) {
     const auto method = request.method == http::verb::head ? http::verb::get : request.method;
     const beast::string_view name = to_string(method);
@@ -65,7 +65,8 @@ std::string request_text(const ApiRequest& request) {
     return text.append("\r\n").append(request.body);
 }
 
-/// True for the fields of one connection, and for those that the server adds to each reply.
+/// True for fields that belong to one connection, and for fields that the server adds to each
+/// reply.
 bool is_of_one_hop(http::field field) {
     return field == http::field::connection || field == http::field::content_length ||
            field == http::field::content_type || field == http::field::server;
@@ -81,7 +82,7 @@ ApiReply reply_of(const http::response<http::string_body>& answer) {
     return reply;
 }
 
-/// What comes next of a reply that ends with its connection.
+/// The next part of a reply that ends with its connection.
 asio::awaitable<std::string> next_piece(std::shared_ptr<WayToHome> way) {
     std::string piece = beast::buffers_to_string(way->unread.data());
     way->unread.consume(way->unread.size());
@@ -99,7 +100,7 @@ ApiReply no_answer(const std::string& why) {
                        fmt::format("{}: a change may have happened nevertheless; try again", why));
 }
 
-/// The reply of the home to the request that it has been sent.
+/// Waits for the home's reply to the request.
 asio::awaitable<ApiReply> await_reply(std::shared_ptr<WayToHome> way, std::string home) {
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);

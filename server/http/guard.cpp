@@ -28,7 +28,7 @@ ApiReply role_refused(const AdminToken& token, AdminRole needed) {
                        {{"role", name_of(needed)}});
 }
 
-/// Nothing if the request comes from no web page, or from one of the gateway's own.
+/// Nothing if the request comes from no web page, or from a page of the gateway itself.
 std::optional<ApiReply> objection_to_page(const ApiRequest& request) {
     if (!request.host.empty() && !is_loopback_host(request.host))
         return api_refusal(ApiError::foreign_host,

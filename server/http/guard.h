@@ -12,8 +12,8 @@ namespace pulsegate {
 /// Decides which requests the API may answer. Without tokens it answers all clients that reach it,
 /// except scripts of web pages in a browser on this machine: their requests name the page's host
 /// (DNS rebinding) or another origin. Requests over the Unix socket need no token, because the
-/// file's mode has already let their user in. Requests that another node carries need none if
-/// that node has proven to be one, because its guard has let them in.
+/// file's mode has already admitted their user. Requests that another node carries need none if
+/// that node has proven that it is a node, because its own guard has admitted the client.
 class ApiGuard {
 public:
     /// If there are tokens, requests must carry one as a bearer token.

@@ -40,7 +40,7 @@ using boost::beast::http::verb;
 
 namespace {
 
-/// For a list of messages.
+/// The maximum body of a request with a list of messages.
 constexpr std::size_t most_list_bytes = 4 * 1024 * 1024;
 
 boost::asio::awaitable<ApiReply> show_index(const ApiContext& api, const ApiRequest& request);

@@ -51,7 +51,7 @@ bool is_probe(const ApiRequest& request) {
     return request.path == "/healthz" || request.path == "/readyz";
 }
 
-/// The files of pages for operators. Null if there is no such file.
+/// The file of a page for operators; null if there is no such file.
 const WebFile* file_of_page(const ApiRequest& request) {
     if (request.method != verb::get && request.method != verb::head) return nullptr;
     const bool is_of_page = request.path == "/" || request.path == "/reference" ||
@@ -59,7 +59,7 @@ const WebFile* file_of_page(const ApiRequest& request) {
     return is_of_page ? find_web_file(request.path) : nullptr;
 }
 
-/// True if the node that owns the data answers.
+/// True if the node that owns the data must answer.
 bool is_for_home(const ApiRequest& request) {
     return request.path.starts_with("/api/v1") && !find_route(request.path).is_of_node;
 }
@@ -70,7 +70,7 @@ AdminRole role_needed(const ApiRequest& request) {
     return is_change(request) ? AdminRole::operate : AdminRole::read;
 }
 
-/// Nothing if the method takes such a request.
+/// Nothing if the method accepts the request.
 std::optional<ApiReply> mistake(const Route::Method& method, const ApiRequest& request) {
     try {
         method.parsed(request);
@@ -124,7 +124,7 @@ struct StandbyAdmin::Impl {
         return refused;
     }
 
-    /// For the audit log.
+    /// The request with the name of its token, for the audit log.
     ApiRequest with_token(ApiRequest request) const {
         request.token = guard.name_shown(request);
         return request;
@@ -203,12 +203,12 @@ struct StandbyAdmin::Impl {
         ApiReply reply = metrics_of_node(view, now);
         if (!now.api) co_return reply;
         const ApiReply of_loops = co_await ask(*now.api, "/metrics");
-        // The node's own are there, too, if an event loop does not answer.
+        // If the event loops don't answer, the metrics of the node alone are shown.
         if (of_loops.status == boost::beast::http::status::ok) reply.body.insert(0, of_loops.body);
         co_return reply;
     }
 
-    /// What the API of this edge's event loops answers.
+    /// The answer of the API of this edge's event loops.
     boost::asio::awaitable<ApiReply> ask(Admin& api, const char* path) {
         constexpr std::chrono::seconds patience(5);
         const auto asked = [&](const auto& done) {

@@ -17,21 +17,22 @@ class AddressLimits;
 class Admin;
 class Membership;
 
-/// What a standby does for clients at present.
+/// The present state of a standby for its clients.
 struct StandbyState {
     bool is_edge = false;
-    bool is_linked = false;  ///< to the node that owns the data: clients can log in
+    bool is_linked = false;  ///< linked to the node that owns the data, so clients can log in
     std::size_t connections = 0;
-    const DrainState* drain = nullptr;   ///< null: it serves no clients
-    AddressLimits* addresses = nullptr;  ///< with the bans that it has set itself; null: the same
-    Admin* api = nullptr;                ///< knows its event loops; null: the same
+    const DrainState* drain = nullptr;  ///< null: it serves no clients
+    /// With the bans that this edge has set itself; null: it serves no clients.
+    AddressLimits* addresses = nullptr;
+    Admin* api = nullptr;  ///< the API of its event loops; null: it serves no clients
 };
 
-/// The HTTP API of a standby node. It answers what is about this node itself: /healthz, /readyz
+/// The HTTP API of a standby node. It answers requests about this node itself: /healthz, /readyz
 /// (ready if it serves clients as an edge), /metrics, /api/v1/cluster, /api/v1/drain and
 /// /api/v1/reload. The API of an edge's own event loops helps with /healthz and /metrics. The node
 /// that owns the data answers all other requests to /api/v1. The page at / is the dashboard, or
-/// says that the node stands by. It owns its listeners and a thread of its own.
+/// says that the node stands by. It owns its listeners and its own thread.
 class StandbyAdmin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -55,7 +56,7 @@ public:
     void use(std::function<SSL*()> new_tls_session);
     void use(AdminTokens tokens);
 
-    /// Answers no more requests, and makes no more calls.
+    /// From its return on, it answers no requests and makes no calls.
     void stop();
 
 private:

@@ -1,12 +1,13 @@
-// The demo's page: people, a room, and what one writes to another. All of it is MQTT: presence/+ tells who is there,
-// inbox/{user} reaches somebody without a subscription, room/lobby is for all. The gateway says who a message is from,
-// in the user property `from`. Names and messages are others' words: they are shown as text, never as HTML.
+// The demo's page: users, a room, and messages between users. All of it is MQTT: presence/+ tells which users are
+// online, inbox/{user} reaches a user without a subscription, and room/lobby is for all. The gateway names the sender
+// of a message in the user property `from`. Names and messages come from other users, so they are shown as text, never
+// as HTML.
 
 import {Mqtt} from './mqtt.js';
 
 const LOBBY = 'room/lobby';
 const UNKNOWN = 'inbox/'; // stands for senders that the gateway does not name
-/// What to do about a login that is refused for good: to ask again would change nothing.
+/// Advice for logins that are refused permanently: another attempt would be refused as well.
 const ADVICE = new Map([
     [0x84, 'The gateway speaks another version of MQTT than this page. Ask its operator.'],
     [0x85, 'The gateway does not accept this name. Choose another one.'],
@@ -14,7 +15,7 @@ const ADVICE = new Map([
     [0x87, 'This name is not allowed. Check the password, or ask the gateway\u2019s operator.'],
     [0x8a, 'This name is banned. Choose another one, or ask the gateway\u2019s operator.'],
 ]);
-/// What to do about a message that is refused.
+/// Advice for messages that are refused.
 const MESSAGE_ADVICE = new Map([
     [0x87, 'you may not write here'],
     [0x90, 'you cannot write to this name'],
@@ -26,18 +27,18 @@ const BAD_LOGIN = new Set([0x86, 0x87]);
 const NO_MATCHING_SUBSCRIBERS = 0x10;
 const REFUSAL = 0x80; // reason codes from here on
 const LONGEST_PAUSE = 30; // seconds
-const MOST_MESSAGES = 500; // that a conversation shows
+const MOST_MESSAGES = 500; // a conversation shows no more
 
 const find = id => document.getElementById(id);
 const {scheme, port, path, sender_property} = await (await fetch('chat/gateway.json')).json();
 const clientId = `chat-${random_id()}`;
 
-const presence = new Map(); // by user: what the gateway told last
+const presence = new Map(); // by user: the latest report of the gateway
 const talks = new Map(); // by topic: {topic, user, messages, unread}; a room's has no user
 let me = '',
     password = '';
-let latest = null; // connection, or attempt at one
-let connection = null; // the latest, while it is logged in
+let latest = null; // the latest connection, or attempt to connect
+let connection = null; // the latest connection, while it is logged in
 let attempts = 0,
     retry = 0;
 let sees_presence = true; // the gateway's rules may forbid it
@@ -66,7 +67,7 @@ function connect() {
 async function opened(current) {
     attempts = 0;
     connection = current;
-    presence.clear(); // who has gone meanwhile is told by nobody
+    presence.clear(); // nobody reports the users that have gone meanwhile
     sessionStorage.setItem('name', me);
     const has_just_come = find('app').hidden;
     find('login').hidden = true;
@@ -83,14 +84,14 @@ async function opened(current) {
         const [reason] = await current.subscribe([{filter: 'presence/+'}, {filter: LOBBY, noLocal: true}]);
         sees_presence = reason < REFUSAL;
     } catch {
-        // the connection has ended, and says so itself
+        // The connection has ended, and `closed` handles this.
     }
 }
 
 function closed({reason, text}) {
     connection = null;
     if (ADVICE.has(reason)) return refused(reason, text);
-    // With jitter: when a gateway is restarted, its clients must not come back all at the same moment.
+    // The pause is random, so that the clients of a restarted gateway do not all come back at the same moment.
     retry = setTimeout(connect, Math.random() * 1000 * Math.min(LONGEST_PAUSE, 2 ** ++attempts));
     find('refusal').textContent = 'The gateway does not answer. Trying again…';
     render();
@@ -119,7 +120,7 @@ function leave() {
 
 // -- messages
 
-/// The topic of a user's inbox: what has a meaning in topics is percent-encoded.
+/// The topic of a user's inbox. Characters with a meaning in topics are percent-encoded.
 function inbox_of(user) {
     return 'inbox/' + user.replace(/[%/+#]/g, sign => '%' + sign.charCodeAt(0).toString(16).toUpperCase());
 }
@@ -132,7 +133,7 @@ function talk_of(topic, user) {
 function heard({topic, text, properties}) {
     if (topic.startsWith('presence/')) return take_presence(text);
     if (topic !== LOBBY && !topic.startsWith('inbox/')) return; // a room that this page does not show
-    // What the gateway does not put there itself, anybody may write.
+    // Used only if the gateway sets this property itself. Otherwise any client could write it.
     const sender = sender_property && properties[sender_property];
     const from = sender || 'sender unknown';
     const talk = topic === LOBBY ? talk_of(LOBBY) : sender ? talk_of(inbox_of(from), from) : talk_of(UNKNOWN, '');
@@ -143,7 +144,7 @@ function heard({topic, text, properties}) {
     render();
 }
 
-/// When it was written: a message may have waited for days. Clocks differ, and anybody may write anything.
+/// When the message was written, because it may have waited for days. Only a time in the past is believed.
 function time_of(sent) {
     const now = Date.now(),
         said = Number(sent);
@@ -182,7 +183,7 @@ async function transmit(talk, message) {
         message.state = state_by(reason, talk);
         message.reason = reason;
     } catch {
-        return; // the connection has ended, and says so itself
+        return; // the connection has ended, and `closed` handles this
     }
     render();
 }
@@ -199,7 +200,7 @@ const is_away = user => sees_presence && !is_online(user);
 
 // -- what is shown
 
-/// What changes at once is drawn once.
+/// Draws the page once for all changes that happen together.
 function render() {
     if (!drawing) queueMicrotask(draw);
     drawing = true;
@@ -228,7 +229,7 @@ function draw() {
     document.title = (unread ? `(${unread}) ` : '') + 'Pulsegate chat';
 }
 
-/// All others: those who are there first, then by name.
+/// All other users: online users first, then by name.
 function people_to_show() {
     const written = [...talks.values()].filter(talk => talk.user !== undefined).map(talk => talk.user);
     const all = new Set([...presence.keys(), ...written]);
@@ -236,8 +237,8 @@ function people_to_show() {
     return [...all].sort((a, b) => is_online(b) - is_online(a) || a.localeCompare(b));
 }
 
-/// Makes the list show these items, in their order. What is there already stays, so that it keeps the focus, and a
-/// screen reader reads only what is new.
+/// Makes the list show these items, in their order. Existing entries stay, so that they keep the focus, and a screen
+/// reader reads only new entries.
 function patch(list, items, key, build, update) {
     const focused = document.activeElement;
     const before = new Map([...list.children].map(child => [child.key, child]));
@@ -296,7 +297,7 @@ function state_of(talk) {
 }
 
 function show(talk) {
-    if (talk !== open_talk) find('messages').ariaLive = 'off'; // what was said before is no news
+    if (talk !== open_talk) find('messages').ariaLive = 'off'; // earlier messages are not news
     open_talk = talk;
     talk.unread = 0;
     find('app').dataset.view = 'talk';
@@ -358,7 +359,7 @@ function update_bubble(item, message, before) {
     set_text(item.lastChild, note);
 }
 
-/// What is known of one's own message, and no more.
+/// The state of the user's own message, as far as it is known.
 function note_on(message) {
     const {user} = open_talk;
     switch (message.state) {

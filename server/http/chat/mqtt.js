@@ -1,5 +1,6 @@
-// A small MQTT 5.0 client over WebSocket: it sends at QoS 1 and takes all, user properties, keepalive. One object is one connection; who
-// wants to come back makes a new one. It is enough for this page; an app takes a library (see server/clients.md).
+// A small MQTT 5.0 client over WebSocket. It sends at QoS 1, receives at any QoS, and knows user properties and the
+// keepalive. One object is one connection; make a new object to connect again. It is enough for this page; an app
+// should use a library (see server/clients.md).
 
 const CONNECT = 1,
     CONNACK = 2,
@@ -14,7 +15,7 @@ const CONNECT = 1,
     PINGRESP = 13,
     DISCONNECT = 14;
 
-/// The properties that end in a number of bytes; by the identifiers of MQTT 5.0, table 2-4.
+/// The sizes in bytes of properties that are numbers, by their identifiers in MQTT 5.0, table 2-4.
 const SIZES = {
     0x01: 1,
     0x02: 4,
@@ -39,15 +40,15 @@ const SUBSCRIPTION_IDENTIFIER = 0x0b,
     USER_PROPERTY = 0x26;
 
 export class Mqtt {
-    /// `on.open({reason, sessionPresent})` when the login is answered, `on.message({topic, text, properties})`, and at
-    /// the end, always, `on.close({reason, text})`: what the server said of it, if anything.
+    /// Calls `on.open({reason, sessionPresent})` when the login is answered, `on.message({topic, text, properties})`
+    /// for each message, and always `on.close({reason, text})` at the end, with the server's reason if it gave one.
     constructor(url, {clientId, user, password, keepalive = 60, sessionExpiry = 0}, on) {
         this.on = on;
         this.keepalive = keepalive;
         this.ending = {};
-        this.waiting = new Map(); // for an acknowledgement, by packet identifier
+        this.waiting = new Map(); // packets that wait for an acknowledgement, by packet identifier
         this.lastId = 0;
-        this.unreleased = new Set(); // of QoS 2: a message that comes again until it is released is shown once
+        this.unreleased = new Set(); // identifiers at QoS 2: repetitions of these messages are not shown
         this.unread = new Uint8Array();
         this.socket = new WebSocket(url, 'mqtt');
         this.socket.binaryType = 'arraybuffer';
@@ -82,7 +83,7 @@ export class Mqtt {
         return this.ask((PUBLISH << 4) | (1 << 1), id => [text(topic), u16(id), properties(user), utf8(payload)]);
     }
 
-    /// Leaves in order. The session, if there was to be one, ends as well.
+    /// Disconnects in order. A kept session ends as well.
     close() {
         if (this.socket.readyState === WebSocket.OPEN)
             this.send(DISCONNECT << 4, [0], properties([SESSION_EXPIRY, ...u32(0)]));
@@ -145,7 +146,7 @@ export class Mqtt {
         this.on.open({sessionPresent});
     }
 
-    /// A message is acknowledged once it has been shown: one that is lost before that comes again.
+    /// A message is acknowledged after it has been shown. A message that is lost before that comes again.
     take_publish(qos, body) {
         const topic = body.text(),
             id = qos ? body.u16() : 0,
@@ -167,7 +168,7 @@ export class Mqtt {
         this.waiting.delete(id);
     }
 
-    /// A connection that has broken without a word: its ping is never answered.
+    /// Ends the connection if the last ping was not answered: then the connection is broken. Otherwise sends a ping.
     ping() {
         if (this.silent) return this.ended();
         this.silent = true;
@@ -242,7 +243,8 @@ class Reader {
         return this.bytes.subarray(this.at);
     }
 
-    /// A map by identifier, with the user properties as `user`: an object without a prototype, for the names are others'.
+    /// A map by identifier, with the user properties as `user`. That object has no prototype, because clients choose
+    /// its names.
     properties() {
         const found = new Map();
         found.user = Object.create(null);

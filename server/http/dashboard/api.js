@@ -2,7 +2,7 @@
 
 let token = sessionStorage.getItem('token') ?? '';
 
-/// What the gateway has refused. `code` is one of the codes in the documentation, `status` that of HTTP.
+/// A refusal of the gateway. `code` is one of the codes in the documentation, and `status` is the HTTP status.
 export class Refused extends Error {
     constructor(status, {error, code}) {
         super(error ?? `the gateway answered ${status}`);
@@ -48,7 +48,7 @@ export const remove = async (path, parameters = {}) => (await ask('DELETE', path
 /// A part of a path.
 export const part = name => encodeURIComponent(name);
 
-/// Nothing instead of a refusal with one of these statuses.
+/// Like `get`, but returns undefined if the request is refused with one of these statuses.
 export async function get_unless(statuses, path, parameters, signal) {
     try {
         return await get(path, parameters, signal);
@@ -77,8 +77,8 @@ export async function listen(path, parameters, signal, heard) {
     }
 }
 
-/// Calls `act` at once and then again and again, `seconds` after it has ended, while the page is shown. What it throws is
-/// told to `failed`, and it goes on.
+/// Calls `act` at once, and again `seconds` after each call has ended, while the page is visible. Passes its errors to
+/// `failed`, and goes on.
 export async function repeat(seconds, signal, act, failed) {
     while (!signal.aborted) {
         if (!document.hidden) {

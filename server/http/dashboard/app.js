@@ -1,4 +1,4 @@
-// The dashboard: which page is shown, who may see it, and whether the gateway answers.
+// The dashboard: chooses the page to show, asks for the token, and shows whether the gateway answers.
 
 import {Refused, get, has_token, repeat, use_token} from './api.js';
 import {find, make, set_text, tell} from './dom.js';
@@ -35,7 +35,7 @@ function go(page, parameters = {}) {
     else location.hash = hash;
 }
 
-/// A link that somebody has cut or written by hand may be no UTF-8.
+/// A link that was cut or written by hand may not be valid UTF-8. Then it is returned as it is.
 function decoded(text) {
     try {
         return decodeURIComponent(text);
@@ -81,7 +81,7 @@ function no_page(root) {
     root.append(make('h1', {}, 'There is no such page'));
 }
 
-/// Does something, tells what came of it, and draws the page anew. `run` returns what is told; nothing if it was not done.
+/// Calls `run`, shows the text that it returns, and draws the page again. `run` returns nothing if it did nothing.
 async function done(run, reload) {
     try {
         const told = await run();
@@ -95,7 +95,8 @@ async function done(run, reload) {
 
 // -- what fails
 
-/// True: it is being dealt with, or shown at the top of the page. Null stands for success.
+/// Shows a failure at the top of the page, or asks for the token. Null: success. Returns false if the caller must show
+/// the error itself.
 function failure(error) {
     if (error instanceof Refused && error.status === 401) return ask_for_token();
     const is_away = error instanceof TypeError || (error instanceof Refused && error.status === 503);

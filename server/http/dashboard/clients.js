@@ -18,7 +18,7 @@ export const client_columns = {
     Queued: client => client.queued ?? 0,
 };
 
-/// A list that grows page by page. `path` and `name` are those of the API's answer.
+/// A list that grows page by page. `path` is the path in the API, and `name` the name of the list in its answer.
 export function pages(path, parameters, name, draw, {signal, failed}) {
     const list = make('div'),
         more = button('More', () => add(), {hidden: true});
@@ -64,7 +64,7 @@ export function show(root, {parameters, signal, failed, go}) {
     );
 }
 
-/// What somebody typed may name a user, begin a client id, or be an address.
+/// The text may be a user, the beginning of a client id, or an address.
 export async function search(root, {parameters: {q}, signal, go}) {
     root.append(make('h1', {}, `Search for ${q}`));
     const [user, clients, at_address] = await Promise.all([

@@ -1,11 +1,11 @@
-// The nodes of a cluster, and how its Redis does.
+// The nodes of a cluster, and the state of its Redis.
 
 import {make, section, table} from './dom.js';
 import {number} from './format.js';
 
 const role = node => (node.condemned ? 'taken over' : node.owner ? 'serves' : 'stands by');
 
-/// `cluster`: what GET /api/v1/cluster says.
+/// `cluster` is the answer of GET /api/v1/cluster.
 export function cluster_section(cluster) {
     const {address, reachable, why} = cluster.redis;
     return section(

@@ -1,7 +1,7 @@
-// Builds what the pages show. Names and payloads are other people's words: they become text, never markup.
+// Builds the elements of the pages. Names and payloads come from clients, so they become text, never markup.
 
-/// An element. `attributes` that are functions are listeners: {click: () => …}; `true` sets one without a value, and
-/// one that is false, null or undefined is left out.
+/// An element. `attributes` that are functions are listeners: {click: () => …}. `true` sets an attribute without a
+/// value. Attributes that are false, null or undefined are left out.
 export function make(tag, attributes = {}, ...content) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -22,7 +22,7 @@ export function svg(tag, attributes = {}, ...content) {
 
 export const find = id => document.getElementById(id);
 
-/// Changes a text only if it is another one: a screen reader says what has changed, and no more.
+/// Changes a text only if it is different, so that a screen reader reads only changes.
 export function set_text(element, text) {
     if (element.textContent !== String(text)) element.textContent = text;
 }
@@ -72,7 +72,7 @@ function cell(head, content) {
     );
 }
 
-/// A list of names and values; those without a value are left out.
+/// A list of names and values. Names without a value are left out.
 export function facts(values) {
     return make(
         'dl',
@@ -100,7 +100,7 @@ export function choice(label, name, values) {
     return field(label, name, {}, 'select', ...values.map(([value, shown]) => make('option', {value}, shown)));
 }
 
-/// A form that calls `act` with what is filled in, without the fields that are empty.
+/// A form that calls `act` with the fields that are filled in.
 export function form(act, label, ...fields) {
     return make(
         'form',
@@ -117,14 +117,14 @@ export function form(act, label, ...fields) {
     );
 }
 
-/// Tells what was done, or why not. A screen reader says it as well.
+/// Shows a note about an action or its failure for some seconds. A screen reader reads it as well.
 export function tell(text, is_error = false) {
     const note = make('p', {class: is_error ? 'error' : ''}, text);
     find('notes').append(note);
     setTimeout(() => note.remove(), is_error ? 12_000 : 5_000);
 }
 
-/// Asks before something is done that cannot be undone. `word`: what has to be typed first, if anything.
+/// Asks before an action that cannot be undone. `word`: a word that must be typed first; null: none.
 export function confirmed(question, action, word = null) {
     const typed = word && make('input', {'aria-label': `Type ${word} to confirm`, autocomplete: 'off'});
     const yes = make('button', {class: 'danger', value: 'yes', disabled: Boolean(word)}, action);

@@ -30,7 +30,7 @@ export function span(seconds) {
     return parts.join(' ');
 }
 
-/// A moment by RFC 3339, in the time zone of the reader, with how long ago that was.
+/// A time of RFC 3339 in the reader's time zone, and how long ago it was.
 export function moment(text) {
     if (!text) return null;
     const date = new Date(text);
@@ -43,7 +43,7 @@ export function moment(text) {
 
 export const clock = text => new Date(text).toLocaleTimeString();
 
-/// What a message carries: its text, or its bytes in Base64.
+/// The payload of a message: its text, or its bytes in Base64.
 export function payload(message) {
     const text = message.payload ?? (message.payload_base64 ? `base64: ${message.payload_base64}` : '');
     return text.length > 300 ? `${text.slice(0, 300)}…` : text;

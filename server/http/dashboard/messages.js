@@ -1,4 +1,4 @@
-// Messages: publish one, and see those that are delayed or retained.
+// Publishes messages, and lists delayed and retained messages.
 
 import {post, remove} from './api.js';
 import {button, choice, confirmed, field, form, make, section, table} from './dom.js';

@@ -1,4 +1,4 @@
-// How the gateway does: numbers, the wheels, and the last hour.
+// The state of the gateway: numbers, the wheels, and the last hour.
 
 import {get, get_unless, repeat} from './api.js';
 import {chart, has_charts} from './charts.js';
@@ -63,7 +63,7 @@ export function show(root, {signal, failed}) {
     watch_cluster(cluster, signal, failed);
 }
 
-/// A node that is alone has none, and never will.
+/// A node without a cluster never gets one, so it is not asked again.
 async function watch_cluster(root, signal, failed) {
     let is_alone = false;
     await repeat(
@@ -105,7 +105,7 @@ function all_charts() {
     ];
 }
 
-/// A tile: a number, what it is, and what it is to be compared with.
+/// A tile: a number, its name, and a figure to compare it with.
 function tiles_of(status, sample) {
     const {clients, users, messages, memory, disk, shards} = status;
     const rate = value => (sample ? number(sample[value], 1) : '…');

@@ -1,4 +1,4 @@
-// Changes of presence, and what a user, a client or an address does, as they happen.
+// Changes of presence, and events of a user, a client or an address, as they happen.
 
 import {listen} from './api.js';
 import {choice, field, form, make, user_link} from './dom.js';

@@ -8,7 +8,7 @@ const DEEPEST = 6; // levels of a schema that are shown
 
 let document_ = {};
 
-/// What a reference leads to.
+/// The value that a reference leads to.
 function resolved(value) {
     while (value?.$ref)
         value = value.$ref

@@ -1,4 +1,4 @@
-// The page of a node that stands by: who serves, and the dashboard as soon as this node does.
+// The page of a node that stands by: shows which node serves, and the dashboard as soon as this node serves.
 
 import {get_unless, repeat} from './api.js';
 import {cluster_section} from './cluster.js';

@@ -1,4 +1,4 @@
-// One user: here or not and why, devices, inbox, rooms, and the last events; and what can be done about it.
+// One user: online or offline and why, devices, inbox, rooms, the last events, and actions.
 
 import {get_unless, part, post, put, remove} from './api.js';
 import {button, confirmed, facts, field, form, link, make, section, table} from './dom.js';
@@ -201,7 +201,7 @@ function events(history) {
     );
 }
 
-/// What an event says beside its name.
+/// The details of an event besides its name.
 function why(event) {
     const silence = event.silence ? `${span(event.silence)} without a packet` : '';
     const code = event.code === undefined ? '' : ` (0x${event.code.toString(16).padStart(2, '0')})`;

@@ -59,7 +59,8 @@ awaitable<DeadLetters> letters_behind(const ApiContext& api, EventNumber after, 
     co_return co_await await_result<DeadLetters>(api.io, ask, store_deadline());
 }
 
-/// The reply has the number of dead letters; nothing if the store is in trouble.
+/// Applies a change to dead letters. The reply has the number of dead letters that it found. If the
+/// store is in trouble, the request is refused.
 template <class Change>
 awaitable<ApiReply> change_letters(const ApiContext& api, Change change, std::string_view named) {
     const auto ask = [&api, change](auto answer) {

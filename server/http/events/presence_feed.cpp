@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The most events that are sent at a time.
+/// The maximum number of events that are sent at a time.
 constexpr std::size_t changes_streamed = 100;
 constexpr unsigned longest_poll = 60;
 /// A stream sends something at this interval, so that proxies keep it open and a client that has

@@ -35,14 +35,14 @@ public:
     };
     static std::optional<Cursor> read_cursor(std::string_view text);
 
-    /// True if the log still has all events after the one with this number, and that one was not
-    /// lost in a crash.
+    /// True if the log still has all events after the one with this number, and if that event
+    /// itself was not lost in a crash.
     bool has_all_after(Cursor cursor) const;
     bool has_all_after(EventNumber number) const { return log().first <= number + 1; }
     EventNumber last() const { return log().last; }
 
-    /// The next changes, at most `most`; none if none come before the deadline. Nothing if the
-    /// store can't be read. Call `has_all_after` again afterwards.
+    /// The next changes, at most `most`; none if the deadline comes first. Nothing if the store
+    /// can't be read. Call `has_all_after` again afterwards.
     boost::asio::awaitable<std::optional<EventPage>> read(EventNumber after, std::size_t most,
                                                           EventNews::Time deadline);
 

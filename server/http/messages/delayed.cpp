@@ -42,7 +42,7 @@ constexpr std::size_t most_cancelled_at_once = 1000;
 
 // -- from JSON --
 
-/// A message is never early.
+/// Rounds up, because a message must never be early.
 std::uint64_t whole_seconds(WallMillis moment) {
     return static_cast<std::uint64_t>(moment + 999) / 1000;
 }
@@ -270,7 +270,8 @@ awaitable<ApiReply> delay_all(const ApiContext& api, const ApiRequest& request) 
     for (const PutDelayed& put : puts) accepted.push_back(summary_of(put));
     std::vector<Operation> operations(std::move_iterator(puts.begin()),
                                       std::move_iterator(puts.end()));
-    // A repetition with the same key must not be stored as well.
+    // If there is a key, it waits for the outcome without a limit. Otherwise a repetition with the
+    // same key could be stored, too.
     const auto deadline =
         request.idempotency_key ? std::chrono::steady_clock::time_point::max() : store_deadline();
     const Submitted done = co_await submit(api, std::move(operations), deadline);
@@ -330,8 +331,9 @@ awaitable<ApiReply> cancel_delayed(const ApiContext& api, const ApiRequest& requ
     co_return co_await cancel(api, std::move(which));
 }
 
-/// Operations that the clients' shards have submitted come first, and messages that were taken for
-/// publication by then come last. Of very many clients, few have delayed messages.
+/// Waits first for operations that the clients' shards have submitted. Messages that were taken for
+/// publication by then are cancelled last. Even of very many clients, only few have delayed
+/// messages.
 awaitable<bool> cancel_of_clients(const ApiContext& api, std::vector<DelayedByClients> which) {
     if (which.empty()) co_return true;
     bool is_done = true;

@@ -25,7 +25,7 @@ constexpr std::size_t most_in_a_request = 10'000;
 constexpr std::size_t bytes_in_a_request = 16 * 1024 * 1024;
 constexpr std::size_t longest_text = 0xFFFF;  // MQTT 5.0, 1.5.4
 
-/// No client could have this name, or subscribe to its topic.
+/// Throws if no client can have this name, or subscribe to its topic.
 void check_name(std::string_view name, std::string_view what) {
     if (name.empty() || !valid_utf8(name) || has_control_character(name))
         throw BadRequest(

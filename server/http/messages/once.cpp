@@ -33,7 +33,7 @@ RepeatedRequests::BodyHash body_hash(std::string_view body) {
     return hash;
 }
 
-/// Ends the request with the key, however it ends.
+/// Finishes the request with the key in any case. Without `done`, it was not carried out.
 class UnderWay {
 public:
     UnderWay(RepeatedRequests& requests, std::string key)
@@ -103,7 +103,7 @@ void RepeatedRequests::drop(Entries::iterator entry) {
     entries_.erase(entry);
 }
 
-/// The number of connections limits the unanswered requests.
+/// Drops answered requests. The number of connections limits the unanswered ones.
 void RepeatedRequests::make_room(Millis now) {
     for (auto entry = entries_.begin(); entry != entries_.end();) {
         const bool is_old = now - entry->began >= kept;

@@ -32,8 +32,8 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// The most messages of a request that shards handle at a time, because each may have very many
-/// receivers.
+/// The maximum number of messages of a request that shards handle at a time, because each may have
+/// very many receivers.
 constexpr std::size_t most_under_way = 256;
 
 using Orders = std::vector<std::shared_ptr<Message>>;

@@ -77,7 +77,7 @@ awaitable<std::optional<bool>> has_retained(const ApiContext& api, std::string f
     co_return false;
 }
 
-/// On all shards. Nothing if one of them does not answer in time.
+/// Erases messages on all shards. Nothing if one of them does not answer in time.
 awaitable<std::optional<std::size_t>> erase(const ApiContext& api, Retained::Erasure erasure) {
     std::size_t erased = 0;
     for (std::size_t shard = 0; shard < api.shards.shards(); ++shard) {

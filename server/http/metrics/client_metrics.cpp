@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// "not authorized" as the value of a label.
+/// Makes the value of a label of words such as "not authorized".
 std::string label_value(std::string_view words) {
     std::string value(words);
     std::ranges::replace(value, ' ', '_');

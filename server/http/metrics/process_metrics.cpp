@@ -52,7 +52,7 @@ void add_certificate_families(Families& families, const AdminHost& host) {
         Families::add(ends, {{"file", file}}, static_cast<double>(end));
 }
 
-/// With the names that all programs use.
+/// Adds the metrics of the process, with the names that all programs use.
 void add_process_families(Families& families) {
     const ProcessUsage usage = process_usage();
     families.gateway_counter("process_cpu_seconds_total",

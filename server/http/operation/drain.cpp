@@ -68,7 +68,7 @@ ApiReply begin_drain_by(const DrainState& drain, const AdminHost& host, const Ap
         return api_refusal(ApiError::drain_under_way, "a drain is already under way");
     };
     if (!host.drain || drain.phase() != Phase::none) return under_way();
-    // The other process would not know of it.
+    // Refused, because the new process would not know of the drain.
     if (host.upgrades && host.upgrades->is_under_way())
         return api_refusal(ApiError::upgrade_under_way,
                            "an upgrade is under way: repeat the request when it has ended");

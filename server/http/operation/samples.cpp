@@ -43,8 +43,8 @@ namespace {
 
 constexpr auto all_of_them = std::numeric_limits<std::uint64_t>::max();
 
-/// The upper bound, in milliseconds, of the times counted between two states of a histogram,
-/// without the longest one `in`-th of them.
+/// The upper bound, in milliseconds, of the times that were counted between two states of a
+/// histogram. The longest `in`-th part of them is left out.
 template <class Histogram>
 double bound_of_most(const Histogram& before, const Histogram& after, std::uint64_t in) {
     std::uint64_t all = 0;
@@ -92,7 +92,7 @@ void Samples::add(const std::vector<ShardStatus>& shards, WallMillis wall, Milli
     const Totals totals = totals_of(shards);
     const Totals before = std::exchange(before_, totals);
     const Millis since = std::exchange(taken_, now);
-    if (since == 0) return;  // there is nothing to compare it with
+    if (since == 0) return;  // there is no sample to compare it with
     const ShardSums sums(shards);
     Sample sample{.time = wall};
     auto place = sample.values.begin();

@@ -11,7 +11,8 @@
 
 namespace pulsegate {
 
-/// When one of the gateway's certificates, or the first of its chain, expires.
+/// The expiry of one of the gateway's certificates, or of the certificate in its chain that expires
+/// first.
 struct CertificateEnd {
     std::string file;
     std::int64_t end;  ///< seconds since 1970

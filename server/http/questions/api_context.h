@@ -26,7 +26,7 @@ class Webhook;
 struct BrokerSettings;
 struct ChatGateway;
 
-/// What the resources of the API work with. It outlives all requests.
+/// The objects that the resources of the API use. It outlives all requests.
 struct ApiContext {
     boost::asio::io_context& io;  ///< the API's thread, on which all resources run
     const ShardQuestions& shards;

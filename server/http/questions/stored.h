@@ -12,8 +12,8 @@
 
 namespace pulsegate {
 
-/// The end of a wait for the store that begins now. Later the disk must be stuck, and the
-/// connection is needed for other requests.
+/// The end of a wait for the store that begins now. If it takes longer, the disk is probably stuck,
+/// and the connection is needed for other requests.
 std::chrono::steady_clock::time_point store_deadline();
 
 /// Waits until the store has all changes that a shard, or each shard, has made so far. False if the

@@ -29,10 +29,10 @@ struct ApiRequest {
     Query query{};                     ///< the parameters that the route takes
     std::string_view body{};
 
-    Address address{};         ///< the client's
+    Address address{};         ///< address of the client
     std::string_view token{};  ///< the name of its token; "": missing or wrong
     std::string_view node{};   ///< the node that carries the request, if the client is at another
-    bool is_let_in = false;    ///< by that node
+    bool is_let_in = false;    ///< that node has admitted the client
 
     // The header's fields; "" if a field is missing.
     std::string_view authorization{};

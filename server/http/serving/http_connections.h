@@ -19,9 +19,10 @@ struct HttpCaller {
     bool is_spare = false;  ///< above the usual number: for health checks only
     bool is_local = false;  ///< over the Unix socket of the gateway's user and root
     bool has_tls = false;
-    std::string node{};      ///< the other node that carries its request; or ""
-    std::string token{};     ///< the name of its token there
-    bool is_let_in = false;  ///< there, and the node has proven to be one
+    std::string node{};   ///< the other node that carries its request; or ""
+    std::string token{};  ///< the name of its token on that node
+    /// That node has admitted the client, and has proven that it is a node.
+    bool is_let_in = false;
 };
 
 /// A connection to the HTTP API. It belongs to its coroutine in HttpServer.
@@ -44,7 +45,7 @@ struct HttpConnection
 };
 
 /// The connections that have a place. When places are short, connections that don't need theirs are
-/// closed. So neither silent clients nor clients that read no answers can lock others out.
+/// closed. So neither silent clients nor clients that read no answers can lock out other clients.
 class HttpConnections {
 public:
     enum class Place : std::uint8_t { none, usual, spare };
@@ -59,7 +60,8 @@ public:
             list_.splice(list_.end(), list_, list_.iterator_to(connection));
     }
 
-    /// True if there is a place for one more connection over the Unix socket. Others can't take it.
+    /// True if there is a place for one more connection over the Unix socket. Other connections
+    /// can't take it.
     bool has_local_place() const {
         return count([](const HttpConnection& one) { return one.from.is_local; }) < most_local;
     }
@@ -87,7 +89,7 @@ private:
     static constexpr std::size_t most_of_an_address = most / 4;
     static constexpr std::size_t most_spare = 8;
     static constexpr std::size_t most_local = 64;
-    /// A client that reads takes some bytes within that time.
+    /// A client that reads takes some bytes within this time.
     static constexpr auto patience_with_reader = std::chrono::seconds(1);
 
     static bool is_of_node(const HttpConnection& one) { return !one.from.node.empty(); }

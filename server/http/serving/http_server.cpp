@@ -65,7 +65,7 @@ constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
 std::string_view lent(beast::string_view text) { return {text.data(), text.size()}; }
 
-/// A repeated key is no key that could be used.
+/// A repeated field counts as an empty key, which is not valid.
 std::optional<std::string_view> idempotency_key(const Request& request) {
     constexpr auto field = "Idempotency-Key";
     switch (request.count(field)) {
@@ -130,9 +130,9 @@ ApiReply refusal_of(const boost::system::error_code& error) {
     return api_refusal(is_long ? ApiError::body_too_large : ApiError::bad_http, error.message());
 }
 
-/// The fault that came instead of a usable request.
+/// The reason why there is no usable request.
 struct Failure {
-    boost::system::error_code error{};  ///< of the connection
+    boost::system::error_code error{};  ///< error of the connection
     std::optional<ApiReply> refusal{};  ///< the last answer to the client
 };
 
@@ -175,7 +175,7 @@ struct HttpServer::Impl {
         co_return failure_of(error);
     }
 
-    /// Decides by the header alone.
+    /// Decides by the header alone. Nothing if the body may be read.
     std::optional<ApiReply> judge(const HttpConnection& client, RequestParser& parser) const {
         if (const auto fault = framing_fault(parser.get()); !fault.empty())
             return api_refusal(ApiError::bad_http, fault);
@@ -188,7 +188,8 @@ struct HttpServer::Impl {
         return std::nullopt;
     }
 
-    /// A client that reads a part now and then may take its time.
+    /// Writes all bytes. A client that reads a part from time to time gets as much time as it
+    /// needs.
     asio::awaitable<boost::system::error_code> write(HttpConnection& client,
                                                      std::string_view bytes) {
         boost::system::error_code error;
@@ -219,7 +220,7 @@ struct HttpServer::Impl {
         co_return co_await handler.answer(asked);
     }
 
-    /// Its length is not known in advance, so it ends with the connection.
+    /// Sends a stream. Its length is not known in advance, so it ends with the connection.
     asio::awaitable<void> send_stream(HttpConnection& client, const Request& request,
                                       ApiReply reply) {
         const auto next = std::move(reply.stream);
@@ -308,11 +309,11 @@ struct HttpServer::Impl {
         if (is_refused) co_await discard_input(client, buffer);
     }
 
-    /// Nothing if there is no place for it; then it is closed.
+    /// Nothing if there is no place for the connection; then it is closed.
     std::optional<HttpCaller> admit(const tcp::socket& socket, bool has_tls) {
         boost::system::error_code error;
         const auto peer = socket.remote_endpoint(error);
-        if (error) return std::nullopt;  // it has gone
+        if (error) return std::nullopt;  // the client has gone
         const Address address(peer.address());
         const auto place = connections.make_room(address);
         if (place == HttpConnections::Place::none) return std::nullopt;
@@ -362,8 +363,8 @@ struct HttpServer::Impl {
                        });
     }
 
-    /// A client that no node has let in must come where others do: to a listener that is open to
-    /// every program of this machine.
+    /// A client that no node has admitted is served only if there is a listener that is open to
+    /// every program of this machine, because it could also use that one.
     void adopt(UniqueFd socket, HttpCaller caller) {
         if (!connections.has_place_for_node() || (!caller.is_let_in && acceptors.empty())) return;
         begin(local::socket(io, local(), socket.release()), std::move(caller));
@@ -463,8 +464,8 @@ void HttpServer::hold() {
 void HttpServer::release() { released_.set_value(); }
 
 void HttpServer::stop() {
-    // One that has never run may be of a new process that can't take over; the path still leads to
-    // the old process.
+    // A server that has never run may belong to a new process that can't take over. Then the path
+    // still leads to the old process, so the file stays.
     const bool has_run = thread_.joinable();
     impl_->io.stop();
     if (has_run) thread_.join();

@@ -25,7 +25,7 @@ std::string_view only(const Header& header, http::field field) {
 std::string_view framing_fault(const Header& header) {
     if (const char* const fault = fault_of_host(header); *fault != '\0') return fault;
     if (header.count(http::field::transfer_encoding) == 0) return "";
-    // Whatever else the field names, the end of the body is unknown.
+    // If the field names any other coding, the end of the body is unknown.
     const auto coding = only(header, http::field::transfer_encoding);
     if (header.version() < http_1_1 ||
         !boost::beast::iequals({coding.data(), coding.size()}, "chunked"))

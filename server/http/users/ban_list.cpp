@@ -25,7 +25,7 @@ using boost::asio::awaitable;
 namespace {
 
 /// The ban after which a page begins, as in `next` and `after`. Pages go through the bans of each
-/// shard in the order in which they were set. Those of addresses come behind the last shard.
+/// shard in the order in which they were set. The bans of addresses follow after the last shard.
 struct BanCursor {
     std::size_t shard = 0;
     std::uint64_t number = 0;

@@ -6,7 +6,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr Millis silence_of_a_keepalive = 1500;  ///< ms for each second of it
+constexpr Millis silence_of_a_keepalive = 1500;  ///< ms of silence for each second of keepalive
 
 double in_seconds(Millis time) { return static_cast<double>(time) / 1000; }
 

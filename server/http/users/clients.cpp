@@ -70,8 +70,8 @@ awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
     co_return api_reply({{"user", named.user}, {"clients", std::move(all)}});
 }
 
-/// Describes them in several turns of their shard. A client that changes places meanwhile is not
-/// described twice.
+/// Describes the user's clients in several turns of their shard. A client that moves in the list
+/// meanwhile is not described twice.
 awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
     json::array all;
     std::set<SessionId> known;
@@ -103,8 +103,8 @@ awaitable<ApiReply> show_clients(const ApiContext& api, const ApiRequest& reques
     co_return co_await show_all_clients(api, std::move(named.user));
 }
 
-/// Only clients that were there when it began, so one that returns at once is not disconnected for
-/// ever.
+/// Disconnects only clients that logged in before the request. Otherwise a client that returns at
+/// once would be disconnected again and again.
 awaitable<ApiReply> evict_clients(const ApiContext& api, const ApiRequest& request) {
     const Named named = named_in(request.query);
     const Eviction eviction{.user = named.user,

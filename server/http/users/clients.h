@@ -4,7 +4,7 @@
 
 namespace pulsegate {
 
-// `/api/v1/clients`: connected clients, and sessions of clients that are away.
+// `/api/v1/clients`: connected clients, and sessions of absent clients.
 
 /// `GET`: a list, see client_list.h; `?user=`: all clients of a user; `?user=&client=`: one client,
 /// with its filters.

@@ -47,7 +47,7 @@ awaitable<std::optional<std::size_t>> leave_rooms(const ApiContext& api, std::st
     co_return all;
 }
 
-/// The list of users who may see the user's presence.
+/// Removes the list of users that may see the user's presence.
 awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std::string user) {
     const auto step = [topic = presence_topic(user)](ShardAdmin& shard) {
         return shard.broker().rooms().remove_some(topic, members_removed_a_turn);
@@ -64,8 +64,8 @@ awaitable<std::optional<std::size_t>> remove_watchers(const ApiContext& api, std
     co_return all;
 }
 
-/// The user's home shard removes the presence as well. True if it was known and no client has come
-/// back.
+/// Forgets the user on all shards; the home shard also removes the presence. True if the user was
+/// known and no client has come back.
 awaitable<std::optional<bool>> forget_user(const ApiContext& api, std::string user) {
     const auto step = [user](ShardAdmin& shard) { return shard.broker().forget_user(user); };
     bool is_forgotten = false;

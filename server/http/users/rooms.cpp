@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t most_members_changed = 10'000;
 
-// In one turn of a shard.
+// The limits of one turn of a shard.
 constexpr std::size_t most_changed_a_turn = 1000;
 constexpr std::size_t most_examined_a_turn = 2000;
 
@@ -211,7 +211,7 @@ awaitable<ApiReply> apply(const ApiContext& api, MemberChange change) {
     co_return co_await changed_reply(api, co_await change_everywhere(api, shared), status::ok);
 }
 
-/// Merges the ordered lists of several shards into one page: the first of all.
+/// Merges the ordered lists of several shards into one page with the first entries of all.
 template <class Map>
 json::object page_of(Map& all, std::size_t most, std::string_view name, json::array listed) {
     json::object body{{name, std::move(listed)}};

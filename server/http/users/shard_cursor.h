@@ -20,7 +20,8 @@ struct ShardCursor {
     enum class Within : std::uint8_t { users, clients };
 
     std::string text() const;
-    /// Throws BadRequest unless `text` made it, for this number of shards and this kind of page.
+    /// Throws BadRequest unless `text` was made by `text()` for this number of shards and this kind
+    /// of page.
     static ShardCursor parse(std::string_view text, std::size_t shards, Within within);
 };
 
