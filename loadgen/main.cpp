@@ -10,7 +10,7 @@
 
 int main(int argc, char** argv) {
     namespace load = pulsegate::load;
-    constexpr int wrong_usage = 64;  // sysexits.h: another one than that of a broken promise
+    constexpr int wrong_usage = 64;  // EX_USAGE; not the status of a broken promise
     int status_of_error = wrong_usage;
     try {
         const auto command = load::parse_command_line(argc, argv);

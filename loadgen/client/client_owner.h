@@ -53,8 +53,9 @@ public:
     /// PUBREL is passed on as a new message; only the payload shows whether it is new.
     virtual void received(MqttClient& client, const Publish& message, Time now) = 0;
 
-    /// At QoS 2, a PUBLISH again before its PUBREL: answered, and not `received`. If its payload is
-    /// not the same, it is another message.
+    /// At QoS 2, another PUBLISH came under the same packet identifier before the PUBREL. It is
+    /// answered, and `received` is not called. If its payload is not the same, it is another
+    /// message.
     virtual void received_again(MqttClient& client, const Publish& message, bool is_same,
                                 Time now) {
         (void)client, (void)message, (void)is_same, (void)now;

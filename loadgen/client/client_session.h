@@ -31,8 +31,8 @@ struct ClientSession {
     std::vector<Subscription> subscriptions;  // subscriptions without a SUBACK so far
 };
 
-/// Empty sessions with the memory that they had grown to, for the next one that is needed: at QoS 1
-/// and 2 each message needs one, but few at the same time.
+/// Keeps empty sessions, with the memory that they have allocated, for reuse: at QoS 1 and 2 each
+/// message needs a session, but few are needed at the same time.
 class SpareSessions {
 public:
     std::unique_ptr<ClientSession> take() {

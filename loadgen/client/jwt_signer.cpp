@@ -37,7 +37,8 @@ bool is_p256(EVP_PKEY* key) {
            std::string_view(curve) == "prime256v1";
 }
 
-/// RFC 7518, section 3.4: the two numbers of 32 bytes one behind the other. OpenSSL has made DER.
+/// RFC 7518, section 3.4: the signature is two numbers of 32 bytes, one after the other. OpenSSL
+/// produces DER instead.
 std::string without_der(const std::string& der) {
     const auto* at = reinterpret_cast<const unsigned char*>(der.data());
     const std::unique_ptr<ECDSA_SIG, decltype(&ECDSA_SIG_free)> pair(

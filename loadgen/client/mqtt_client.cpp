@@ -133,7 +133,7 @@ Reason MqttClient::obstacle(const Publish& message) const {
 void MqttClient::ping(Time now) {
     assert(logged_in());
     send_bytes(pingreq);
-    // If the socket did not take it, the last send was an earlier one.
+    // If the socket did not accept the ping, `before_send` is the time of an earlier send.
     const Time sent = std::max(now, stream_.before_send());
     if (oldest_ping_ == Time())
         oldest_ping_ = sent;

@@ -70,7 +70,7 @@ public:
     void close();       ///< without DISCONNECT, TCP FIN
     void reset();       ///< without DISCONNECT, TCP RST
 
-    // Leaving partly: `closed` is called when the server closes, or notices.
+    // Leaves partly: `closed` is called when the server closes the connection.
     void fall_silent();  ///< continues to read, sends nothing
     void abandon();      ///< neither reads nor sends: half open
 

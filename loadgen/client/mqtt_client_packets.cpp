@@ -34,7 +34,7 @@ bool MqttClient::reads() const {
     return stage_ != Stage::away && stage_ != Stage::connecting && stage_ != Stage::abandoned;
 }
 
-// False if there is no whole packet, or nothing more to be read.
+// False if there is no whole packet, or if nothing more may be read.
 bool MqttClient::read_packet(Bytes& rest, Time now) {
     if (rest.empty()) return false;
     const Frame frame = next_frame(rest, max_packet_size, profile_.version);
@@ -62,7 +62,8 @@ bool MqttClient::read_packet(Bytes& rest, Time now) {
     return true;
 }
 
-// A peer that has sent bytes like no client's may get answers that no client gets.
+// If the owner has sent raw bytes, the server may give any answer. Otherwise an unexpected packet
+// ends the connection.
 void MqttClient::unexpected(std::string_view cause, Time now) {
     if (!raw_) lose(EndedBy::violation, Reason::success, cause, now);
 }
@@ -176,8 +177,8 @@ void MqttClient::on(const Pubrec& packet, Time now) {
     if (answers()) send(Pubrel{id});
 }
 
-// MQTT 5.0, 3.7.2.1: during recovery, a server that has completed the message before may say that
-// it does not know the identifier any more.
+// MQTT 5.0, 3.7.2.1: during recovery, a server that completed the message earlier may answer that
+// it does not know the identifier.
 void MqttClient::on(const Pubcomp& packet, Time now) {
     const bool is_known = packet.reason == Reason::packet_identifier_not_found;
     settled(session().outflow.complete(packet.packet_id), "PUBCOMP", packet.packet_id,

@@ -37,7 +37,7 @@ std::optional<Outflow::Packet> Outflow::next(std::size_t window, bool keep, Time
     return Packet{sending_, 0};
 }
 
-// Only what is in flight can be acknowledged, and mostly the oldest is.
+// Only messages in flight can be acknowledged, and mostly the oldest one is.
 Outflow::Item* Outflow::find(std::uint16_t id, QoS qos) {
     for (std::size_t i = 0; i < in_flight_; ++i)
         if (messages_[i].id == id) return messages_[i].qos == qos ? &messages_[i] : nullptr;

@@ -6,10 +6,10 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Honest servers release sooner, or soon after the client is back.
+/// Honest servers release a message within this time, or soon after the client is back.
 constexpr Duration long_wait = std::chrono::seconds(10);
 
-/// So few are not worth 8 KiB.
+/// For fewer messages than this, the 8 KiB of `Identifiers` are not worth it.
 constexpr std::size_t few_unreleased = 64;
 
 }  // namespace
@@ -23,7 +23,7 @@ Unreleased::Arrival Unreleased::arrive(std::uint16_t packet_id, std::size_t payl
     return Arrival::first;
 }
 
-// Half of them at once, so that a message costs little.
+// Forgets the payloads of half of the messages at once, so that each message costs little.
 void Unreleased::forget_payloads(Time now) {
     const std::size_t half = recent_.size() / 2;
     if (half < few_unreleased || recent_[half - 1].since > now - long_wait) return;

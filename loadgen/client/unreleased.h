@@ -22,14 +22,14 @@ public:
         other,  ///< another message under an identifier in use
     };
 
-    /// `payload`: its hash. The times only grow.
+    /// `payload` is the hash of the payload. The times only grow.
     Arrival arrive(std::uint16_t packet_id, std::size_t payload, Time now);
     /// False if no message has this identifier.
     bool release(std::uint16_t packet_id);
     void clear();
 
     bool empty() const { return recent_.empty() && old_count_ == 0; }
-    /// Those that arrived before this time.
+    /// The number of messages that arrived before this time.
     std::size_t count(Time before) const;
     std::size_t memory() const;
 

@@ -105,8 +105,7 @@ void Book::receive(const Message& message, const Arrival& arrival) {
         holders_[message] = {arrival.member, arrival.connected_since};
     judge_late(message, *entry, arrival);
     judge_outdated(message, *entry, arrival);
-    // An earlier copy may have expired: only the one that was sent again comes then, and comes
-    // late.
+    // An earlier copy may have expired. Then only the repeated copy arrives, and it arrives late.
     const bool may_be_a_copy = entry->sent_again && may_expire(entry->lifetime);
     if (is_ordered(message.stream.kind) && !may_be_a_copy) judge_order(message, arrival.at);
 }
@@ -151,7 +150,8 @@ void Book::judge_late(const Message& message, const Entry& entry, const Arrival&
     if (lateness > late_after) ++of(message).late;
 }
 
-/// Not if its delivery had begun before it expired (MQTT 5.0, 3.3.2.3.3).
+/// If the delivery of a message began before the message expired, it may arrive later (MQTT 5.0,
+/// 3.3.2.3.3). So a message with DUP is not judged.
 void Book::judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival) {
     if (entry.lifetime == Duration() || entry.fate != Fate::acknowledged || arrival.dup ||
         put_back_ > entry.sent)

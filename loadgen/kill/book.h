@@ -30,7 +30,7 @@ struct Counts {
     std::uint64_t outdated = 0;  ///< came after their expiry
     std::uint64_t unwanted = 0;  ///< wills that had been taken back
     std::uint64_t refused = 0;
-    std::uint64_t unknown = 0;  ///< QoS 2, and the session is gone that would have told
+    std::uint64_t unknown = 0;  ///< QoS 2, and the session that would show the result is gone
     Duration latest{};          ///< the greatest lateness
 };
 
@@ -48,9 +48,9 @@ struct Terms {
 
 /// The arrival of a message.
 struct Arrival {
-    std::uint16_t receiver = 0;  ///< or group
+    std::uint16_t receiver = 0;  ///< or the group
     Time at{};
-    Time connected_since{};    ///< so the receiver could not have had it earlier
+    Time connected_since{};    ///< so the receiver can't have got it earlier
     std::uint16_t member = 0;  ///< of the group
     bool session_kept = true;  ///< false: the session began with this connection, so messages in
                                ///< flight come again
@@ -76,9 +76,9 @@ public:
     /// It came as a new message, not as a retransmission of its protocol.
     void receive(const Message& message, const Arrival& arrival);
 
-    /// A receiver keeps no session, and the broker has known since then that it is away; nothing:
-    /// it is there, for all that the broker knows. What comes meanwhile need not be kept, and may
-    /// be lost with its connection.
+    /// The receiver keeps no session, and the broker has known since this time that the receiver is
+    /// away. Nothing: as far as the broker knows, the receiver is connected. Messages that come
+    /// while it is away need not be kept, and may be lost with its connection.
     void keep_no_session(std::uint16_t receiver, std::optional<Time> known_away_since);
 
     /// A member of a group has been connected since then; `Time()`: it is not connected. If a
@@ -94,9 +94,10 @@ public:
     /// outdated if the step may be the cause.
     void step_clock(Duration by, Time now);
 
-    /// This program stood still until now. What was read since then may have come earlier.
+    /// This program stood still until now. Messages that it reads next may have arrived during that
+    /// time.
     void stall(Duration length, Time now) { stalls_.add(now, length); }
-    /// How much of a delay that is seen now may be this program's own.
+    /// How much of a delay that is seen now may be caused by this program.
     Duration own_delay(Time now) const { return stalls_.before(now); }
 
     /// The last value that the broker has acknowledged; 0: none. A new subscriber must get it or
@@ -126,7 +127,7 @@ public:
 
     /// Is nothing lost, early, out of order, or repeated at QoS 2?
     bool kept() const;
-    /// The first ten of each sort.
+    /// The first ten faults of each sort.
     std::vector<Fault> faults() const;
 
 private:

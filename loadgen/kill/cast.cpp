@@ -22,7 +22,8 @@ Cast::Cast(Scene& scene) {
     const auto& audience = scene.audience;
     for (std::uint16_t i = 0; i < options.publishers; ++i)
         publishers_.push_back(std::make_unique<Publisher>(scene, i, version_of(options, i)));
-    // The habits go round, and each has receivers of both versions.
+    // The habits are assigned in turn, and the versions so that each habit has receivers of both
+    // versions.
     for (std::uint16_t i = 0; i < audience.all_receivers(); ++i)
         receivers_.push_back(Receiver::one(scene, i, version_of(options, i + i / 6)));
     for (std::uint16_t i = 0; i < audience.groups * audience.members_of_group; ++i)

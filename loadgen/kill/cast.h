@@ -24,7 +24,7 @@ public:
     bool ready() const;
     /// Why the broker refuses them, if it does.
     const std::string& refusal() const { return receivers_.front()->refusal(); }
-    /// They publish, come and go.
+    /// The clients publish, and come and go.
     void live();
     /// Nobody publishes for a while.
     void pause(bool paused);
@@ -36,7 +36,8 @@ public:
 
     void tick(Time now);
     void broker_ended(BrokerEnd how, Time now);
-    /// The edge at this place was killed. Its clients have their limit of silence to come back.
+    /// The edge at this place was killed. Its clients are in time if they come back within their
+    /// limit of silence.
     void edge_killed(std::uint16_t place, Time now);
     void broker_serves(const BrokerStart& start, Time now);
 

@@ -35,7 +35,8 @@ void Client::tick(Time now) {
     if ((stage_ == Stage::connecting || stage_ == Stage::logging_in) && now >= give_up_at_)
         end_connection(Ending::close);
     work(now);
-    // Behind it: a DISCONNECT could not be sent while a PINGREQ is being written.
+    // The PINGREQ comes after the work, because a DISCONNECT could not be sent while a PINGREQ is
+    // being written.
     if (online() && now >= last_write_ + keepalive_ / 4) send(Pingreq{});
 }
 
@@ -89,7 +90,8 @@ void Client::end_connection(Ending ending) {
     scene_.presence.change(id_, false, load::Clock::now(), limit());
     boost::system::error_code ignored;
     if (ending == Ending::disconnect && online()) {
-        // What waits is not sent any more, unless the packet would begin within another one.
+        // Packets that wait are not sent any more. If a write is in progress, no DISCONNECT is
+        // sent, because it would land inside another packet.
         Buffer goodbye;
         encode(Disconnect{}, version_, goodbye);
         if (!writing_) socket_.send(asio::buffer(goodbye), 0, ignored);
@@ -114,7 +116,8 @@ void Client::write() {
                       [this, generation = generation_](auto error, std::size_t) {
                           if (generation != generation_) return;
                           writing_ = false;
-                          // After an error there may still be something to read: it ends there.
+                          // After an error there may still be something to read, so reading ends
+                          // the connection.
                           if (!error) write();
                       });
 }

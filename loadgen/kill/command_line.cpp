@@ -103,7 +103,7 @@ void CommandLine::bind() {
                         "kinds of traffic to leave out, separated by commas: qos1,qos2,mixed,\n"
                         "inbox,rooms,shared,delayed,retained,wills,presence")
             ->delimiter(',')
-            ->allow_extra_args(false);  // or the command would be among them
+            ->allow_extra_args(false);  // otherwise the option would take the command as well
     auto* seed = app_.add_option("--seed", options.seed, "seed of all random choices");
     app_.add_option("--json", options.json,
                     "write the results to this file as well; - is standard output");

@@ -20,7 +20,7 @@ public:
     CommandLine(const CommandLine&) = delete;
     CommandLine& operator=(const CommandLine&) = delete;
 
-    /// Is it the command that was given?
+    /// Was this subcommand given?
     bool parsed() const;
 
     /// Throws std::runtime_error with one line that says what is wrong.

@@ -51,10 +51,10 @@ void FeedReader::read(Time now) {
     }
 }
 
-/// Says whether there is more.
+/// Returns whether there are more changes to read.
 bool FeedReader::read_page(Time now) {
     const auto answer = ask(scene_.http, fmt::format("{}?after={}&limit=1000", changes, cursor_));
-    if (answer.status == 0) return false;  // it stands still
+    if (answer.status == 0) return false;  // there was no answer
     const auto page = read_object(answer.body);
     const auto* list = page.if_contains("changes");
     if (answer.status != 200 || !list || !list->is_array()) {

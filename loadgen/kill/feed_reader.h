@@ -15,7 +15,7 @@ public:
     /// Begins to read, if there is a feed. Call it before the first client connects.
     void begin();
     void broker_ended();
-    /// Reads all changes that are there by now.
+    /// Reads all changes so far.
     void read(Time now);
 
 private:

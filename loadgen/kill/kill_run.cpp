@@ -23,18 +23,18 @@ namespace {
 
 constexpr auto tick_length = 5ms;
 constexpr auto line_every = 5s;
-constexpr auto first_start_patience = 600s;  // it may have to be built
+constexpr auto first_start_patience = 600s;  // the broker may have to be built first
 constexpr auto http_patience = 30s;          // after the port of MQTT is open
 constexpr auto start_patience = 60s;
 constexpr auto set_up_patience = 30s;
 constexpr auto drain_patience = 30s;  // after the last delayed message is due
 constexpr auto quiet_at_the_end = 1s;
-constexpr auto quiet_before_loss = 4s;  // without arrivals: nothing more will come
+constexpr auto quiet_before_loss = 4s;  // after this long without arrivals, a message is lost
 constexpr auto stop_patience = 30s;
 constexpr auto judge_presence_every = 250ms;
 constexpr auto question_every = 50ms;
-constexpr std::uint16_t kills_while_starting = 10;  // one of so many
-constexpr std::uint16_t lulls = 3;                  // likewise
+constexpr std::uint16_t kills_while_starting = 10;  // follow one of this many kills
+constexpr std::uint16_t lulls = 3;                  // precede one of this many ends
 constexpr auto lull = 1s;
 
 /// Two runs with one seed need different names, or the second would find the sessions of the first.
@@ -112,7 +112,7 @@ void KillRun::start_broker(Duration patience) {
     cast_.broker_serves({last_step_, started}, now);
 }
 
-/// An edge has its ports open before it owns the data.
+/// An edge opens its ports before it owns the data, so open ports do not show that it serves.
 bool KillRun::serves(Time now) {
     if (!accepts_connections(options_.broker_at(place_))) return false;
     if (!options_.edges) return true;
@@ -121,7 +121,7 @@ bool KillRun::serves(Time now) {
     return ask(options_.http_at(place_), "/api/v1/presence/changes").status == 200;
 }
 
-/// Who stands by has read its clock already.
+/// Starts the broker. A standby that takes over has read the clock already, at its own start.
 void KillRun::start_process() {
     const Duration ahead = std::exchange(standby_ahead_, {}).value_or(clock_.ahead());
     last_step_ = ahead - std::exchange(ahead_, ahead);
@@ -132,7 +132,7 @@ void KillRun::start_process() {
     broker_.start();
 }
 
-/// It takes over when the broker ends.
+/// Starts a standby, which takes over when the broker ends.
 void KillRun::have_standby() {
     if (options_.cluster.empty() || standby_ahead_) return;
     step_clock(ends() + 1);
@@ -148,7 +148,7 @@ bool KillRun::accepts_connections(const asio::ip::tcp::endpoint& server) {
     return !error;
 }
 
-/// Its clients lose their connections, and the broker serves on.
+/// Kills the edge. Its clients lose their connections, while the broker serves on.
 void KillRun::kill_edge() {
     const auto place = static_cast<std::uint16_t>(1 - place_);
     broker_.kill_standby();
@@ -178,7 +178,8 @@ void KillRun::kill_broker() {
     broker_ends(BrokerEnd::kill);
 }
 
-/// Waits until the broker has heard of the standby. False if it has no HTTP API to tell.
+/// Waits until the broker knows the standby. False if the broker has no HTTP API that could say so,
+/// or if it takes too long.
 bool KillRun::knows_standby() {
     if (options_.http.port() == 0) return false;
     return work_until(load::Clock::now() + http_patience, [this] {
@@ -192,8 +193,8 @@ bool KillRun::knows_standby() {
     });
 }
 
-/// In order: it must end by itself, with exit status 0. If another node takes over, that one waits
-/// for the clients, as after a kill.
+/// Stops the broker in order: the process must end by itself, with exit status 0. If another node
+/// takes over, that node waits for the clients, as after a kill.
 void KillRun::stop_broker() {
     const bool has_successor = broker_.has_standby() && knows_standby();
     const Time asked = load::Clock::now();
@@ -230,8 +231,8 @@ void KillRun::set_up() {
     cast_.live();
 }
 
-/// A broker that starts opens its ports one after the other. A signal that comes during a request
-/// makes it fail, and is what the run ends with.
+/// The broker opens its ports one after the other, so this waits for the port of the HTTP API. A
+/// signal during the request makes the request fail; then the run ends as interrupted.
 void KillRun::ask_for_rooms() try {
     if (options_.kinds.count(Kind::room) == 0) return;
     work_until(load::Clock::now() + http_patience,
@@ -247,12 +248,14 @@ std::uint32_t KillRun::ends() const {
     return static_cast<std::uint32_t>(results_.kills.size() + results_.stops.size());
 }
 
-/// In turn, a kill first; if there are more of the one, spread evenly.
+/// Kills and stops take turns, beginning with a kill. If there are more of one sort, they are
+/// spread evenly.
 bool KillRun::stop_comes_next() const {
     return (results_.stops.size() + 1) * options_.kills <= results_.kills.size() * options_.stops;
 }
 
-/// One end in each of equal parts of the time. A part begins later if the broker serves later.
+/// Divides the time into equal parts, with one end of the broker in each. A part begins later if
+/// the broker serves later.
 void KillRun::end_at_random_moments() {
     const auto length = load::from_seconds(options_.seconds);
     const auto all = options_.kills + options_.stops;
@@ -264,8 +267,8 @@ void KillRun::end_at_random_moments() {
     work_until(began_ + length);
 }
 
-/// Now and then after a lull: what a busy broker writes to the disk with the next message, a quiet
-/// one may still owe it.
+/// Sometimes the clients pause before the end. A busy broker writes old data to the disk with the
+/// next message; a quiet broker may not have written them yet.
 void KillRun::end_at(Time moment) {
     const bool quiet = scene_.dice.below(lulls) == 0;
     if (quiet) {
@@ -293,7 +296,7 @@ void KillRun::end_and_start() {
     if (options_.kinds.count(Kind::retained) > 0) retained_.begin();
 }
 
-/// Now and then.
+/// Sometimes kills the broker again while it starts.
 void KillRun::kill_while_starting() {
     if (results_.kills.size() >= options_.kills || results_.starts.empty() ||
         scene_.dice.below(kills_while_starting) != 0)
@@ -304,7 +307,8 @@ void KillRun::kill_while_starting() {
     results_.kills.push_back(load::Clock::now());
 }
 
-/// Of the life after so many ends. Before the last life, to a time when all is due.
+/// Sets the clock for the broker's life after this many ends. For the last life, sets it to a time
+/// when everything is due.
 void KillRun::step_clock(std::uint32_t ends) {
     if (ends == options_.kills + options_.stops)
         clock_.step_to_latest();
@@ -316,12 +320,12 @@ void KillRun::drain() {
     cast_.finish();
     await_quiet();
     if (scene_.book.missing() == 0) return;
-    // Some brokers send only to a new connection what they had forgotten to send.
+    // Some brokers send the messages that they had forgotten only to a new connection.
     cast_.reconnect_receivers();
     await_quiet();
 }
 
-/// Until everything has come that will come.
+/// Waits until everything has arrived that will arrive.
 void KillRun::await_quiet() {
     const Time begun = load::Clock::now();
     const auto& book = scene_.book;
@@ -343,7 +347,7 @@ void KillRun::read_retained() {
     work_until(load::Clock::now() + drain_patience, [this] { return !retained_.reading(); });
 }
 
-/// Lets the clients work until then, or until it is so. Says whether it is so.
+/// Lets the clients work until the deadline, or until `done()`. Returns whether it was done.
 template <class Condition>
 bool KillRun::work_until(Time deadline, Condition done) {
     for (;;) {
@@ -370,7 +374,7 @@ void KillRun::tick(Time now) {
     if (began_ != Time() && now >= next_line_) show_progress(now);
 }
 
-/// After one, all that happens is seen late.
+/// After a stall of this program, everything is seen late.
 void KillRun::note_stall(Time now) {
     const Duration late = now - next_tick_;
     if (next_tick_ == Time() || late <= load::stall_limit) return;

@@ -76,16 +76,16 @@ private:
     Duration ahead_{};                         ///< how far the broker's clock is ahead
     Duration last_step_{};                     ///< of the broker's clock
     std::optional<Duration> standby_ahead_{};  ///< how far the standby's clock is ahead
-    bool serving_ = false;                     ///< the broker's port has been open since its start
+    bool serving_ = false;                     ///< the broker has begun to serve
     Cast cast_;
     RetainedReader retained_;
     FeedReader feed_;
     Time began_{};
-    Time served_{};  ///< the present broker, from then on
+    Time served_{};  ///< when the present broker began to serve
     Time next_tick_{};
     Time next_line_{};
     Time next_judgement_{};
-    Time next_question_{};  ///< which node owns the data
+    Time next_question_{};  ///< when to ask a node next
     Results results_;
 };
 

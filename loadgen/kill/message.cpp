@@ -15,7 +15,7 @@ constexpr std::array names{"QoS 1",  "QoS 2",   "mixed",    "inbox", "room",
                            "shared", "delayed", "retained", "wills"};
 static_assert(words.size() == all_kinds.size() && names.size() == all_kinds.size());
 
-/// Takes what stands before the next space.
+/// Removes and returns the text before the next space.
 std::string_view take_word(std::string_view& text) {
     const auto space = std::min(text.find(' '), text.size());
     const auto word = text.substr(0, space);

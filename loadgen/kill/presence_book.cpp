@@ -14,9 +14,9 @@ constexpr std::uint64_t most_faults = 10;  // faults of one sort
 
 using namespace std::chrono_literals;
 
-constexpr Duration time_for_row = 1200ms;   // what changed as long before a kill is written down
-constexpr Duration time_for_login = 100ms;  // watchers may hear of it before its client does
-constexpr auto clear_of_limit = 500ms;      // who is back as long before it is in time
+constexpr Duration time_for_row = 1200ms;   // a change this long before a kill has been stored
+constexpr Duration time_for_login = 100ms;  // a watcher may hear of a login before the client
+constexpr auto clear_of_limit = 500ms;      // back this long before the limit counts as in time
 
 std::string_view word(bool online) { return online ? "online" : "offline"; }
 
@@ -52,7 +52,7 @@ PresenceBook::Grace PresenceBook::grace_after_kill(const User& user, Time now) c
     if (user.grace == Grace::sure && is_early_enough(user, now)) return Grace::sure;
     const bool is_written_down = user.since + time_for_row * slowness_ <= now;
     if (user.online == true && is_written_down) {
-        // Else it is not known which version it has, and which are older.
+        // Otherwise it is not known which version the login has, and which versions are older.
         const bool is_told =
             user.latest.online && user.latest_at + time_for_login * slowness_ >= user.since;
         return is_told ? Grace::sure : Grace::perhaps;
@@ -125,7 +125,7 @@ void PresenceBook::tell(const std::string& name, const std::string& user, State 
              now);
 }
 
-/// What is older than the kill may still be under way to a watcher.
+/// Reports that are older than the kill may still be on their way to a watcher.
 void PresenceBook::judge_grace(const std::string& watcher, const std::string& name, State state,
                                Time now) {
     User& user = users_[name];
@@ -171,7 +171,7 @@ void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) 
     }
 }
 
-/// What watchers are to be told; nothing: either.
+/// The state that watchers must be told. Nothing if either state is right.
 std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time now) const {
     if (!user.online) return std::nullopt;
     const bool is_cut_off = !*user.online && user.grace != Grace::none;

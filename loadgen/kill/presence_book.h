@@ -18,9 +18,9 @@ constexpr Duration truth_after = std::chrono::seconds(3);
 /// seconds.
 constexpr Duration grace_rounding = std::chrono::seconds(2);
 
-/// Records who is really connected and what each watcher of presence was told, and judges it. A
-/// watcher must never be told a version that is lower than an earlier one. When nothing has changed
-/// for a while, its last report must be true.
+/// Records which users are really connected, and what each watcher of presence was told, and judges
+/// it. A watcher must never be told a version that is lower than an earlier one. When nothing has
+/// changed for a while, the last report to each watcher must be true.
 ///
 /// A user who was online when the broker was killed stays online after its start until the client's
 /// limit of silence has passed. A user who is back by then must never be shown as offline. A user
@@ -51,7 +51,7 @@ public:
     /// When all changes so far must be known, if the broker is not ended meanwhile.
     Time settled() const;
 
-    /// This program stood still until now: it is late to see what happened, and to act.
+    /// This program stood still until now, so it sees and does things late.
     void stall(Duration length, Time now) { stalls_.add(now, length); }
 
     /// A watcher is connected from now on. With `anew`, it is told all states again, and forgets
@@ -84,18 +84,18 @@ private:
         none,
         perhaps,  ///< the broker may not have stored that the user came or left
         sure,
-        back,  ///< and the user was in time
+        back,  ///< the user came back in time
     };
     struct User {
         std::optional<bool> online = false;
         Time since{};
         Duration limit{};
         Grace grace = Grace::none;
-        Time started{};  ///< of the broker, after the user's connection was cut off
-        Time serves{};   ///< since then
+        Time started{};  ///< when the broker started after the cut of the user's connection
+        Time serves{};   ///< when it began to serve after that
         State latest{};  ///< the highest version that any watcher was told
         Time latest_at{};
-        std::uint64_t online_at = 0;  ///< that version, when the broker was killed
+        std::uint64_t online_at = 0;  ///< the version of `latest` when the broker was killed
     };
     struct Truth {
         bool online;

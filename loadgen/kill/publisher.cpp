@@ -27,7 +27,7 @@ std::discrete_distribution<std::size_t> mix_of(const Options& options) {
     return {weights.begin(), weights.end()};
 }
 
-/// One for each who is to get it.
+/// The stream of each receiver: for a room, one stream for each member.
 std::vector<Stream> copies_of(const Stream& stream, const Audience& audience) {
     if (stream.kind != Kind::room) return {stream};
     std::vector<Stream> copies;
@@ -76,7 +76,7 @@ void Publisher::publish_one(Time now) {
                                          .lifetime = std::chrono::seconds(one.lifetime)});
         if (kind != Kind::retained) scene().backlog.add(copy.to);
     }
-    one.message.stream = stream;  // all copies have one number
+    one.message.stream = stream;  // all copies have the same number
     do ++last_packet_id_;
     while (last_packet_id_ == 0 || find(last_packet_id_) != in_flight_.end());
     one.packet_id = last_packet_id_;
@@ -95,7 +95,8 @@ std::uint16_t Publisher::choose_receiver(Kind kind) {
     }
 }
 
-/// Some messages of a conversation live a few seconds, some a day; only MQTT 5.0 can say so.
+/// Some messages of a conversation expire after a few seconds, and some after a day. Only MQTT 5.0
+/// has an expiry.
 std::uint32_t Publisher::choose_lifetime(Kind kind) {
     if (kind != Kind::mixed || version() != Version::v5_0) return 0;
     const auto chance = scene().dice.below(8);
@@ -104,14 +105,16 @@ std::uint32_t Publisher::choose_lifetime(Kind kind) {
 }
 
 bool Publisher::may_send(const Stream& stream) {
-    // One value of a topic at a time: with two, the first could be repeated after the second.
+    // Only one value of a topic is in flight at a time. Otherwise the first of two could be
+    // repeated after the second.
     if (stream.kind == Kind::retained)
         return std::none_of(in_flight_.begin(), in_flight_.end(),
                             [&](const InFlight& one) { return one.message.stream == stream; });
     for (const Stream& copy : copies_of(stream, scene().audience))
         if (!scene().backlog.has_room(copy.to)) return false;
     if (stream.kind != Kind::delayed) return true;
-    // Only MQTT 5.0 can tell that the broker does not know delayed messages.
+    // Only MQTT 5.0 lets the broker refuse delayed messages. So a 3.1.1 publisher waits until one
+    // was acknowledged.
     const auto& delayed = scene().book.counts(Kind::delayed);
     return delayed.acknowledged > 0 || (version() == Version::v5_0 && delayed.refused == 0);
 }
@@ -149,8 +152,8 @@ void Publisher::resume() {
     for (const InFlight& one : in_flight_) repeat(one, true);
 }
 
-/// The session is gone. What has QoS 1 is sent as if for the first time; with QoS 2 it could come a
-/// second time, because nobody knows what became of the first.
+/// The session is gone. Messages at QoS 1 are sent as new ones. Messages at QoS 2 are not sent
+/// again: they could arrive twice, because nobody knows whether the broker has them.
 void Publisher::start_anew() {
     if (has_session_) scene().book.lose_session(id(), online_since());
     std::erase_if(in_flight_, [this](const InFlight& one) {

@@ -22,13 +22,14 @@ struct Receiver::Habit {
     Duration shortest_absence, longest_absence;
 };
 
-/// A client may break its connection 30 times a minute; those that do are gone longer than that.
+/// The gateway bans a client that breaks its connection 30 times within a minute (`ban-flaps`).
+/// Clients that come and go do so less often on average.
 const Receiver::Habit Receiver::habits[]{
-    {0ms, 0s, 0s, 0s, 0s},                  // there
+    {0ms, 0s, 0s, 0s, 0s},                  // always connected
     {300ms, 0s, 0s, 0s, 0s},                // slow
     {0ms, 300ms, 2500ms, 200ms, 2s},        // comes and goes
     {0ms, 500ms, 2s, 3s, 10s},              // away
-    {40ms, 0s, 0s, 0s, 0s},                 // there, and far away
+    {40ms, 0s, 0s, 0s, 0s},                 // always connected, far away
     {0ms, 1ms, 1ms, 1000'000s, 1000'000s},  // comes at the end
 };
 
@@ -185,7 +186,8 @@ void Receiver::take(const Pubrel& pubrel) {
     send(Pubcomp{.packet_id = pubrel.packet_id});
 }
 
-/// At once, or later, but in the order of the messages (MQTT 4.6).
+/// Answers at once, or later if the client is slow, but always in the order of the messages (MQTT
+/// 4.6).
 void Receiver::answer(const Packet& packet) {
     if (habit_.slowest_answer == 0s)
         return std::visit([this](const auto& each) { send(each); }, packet);

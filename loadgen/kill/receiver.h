@@ -25,11 +25,11 @@ public:
     void live_as_it_likes();
     void stay();
     void reconnect() { end_connection(Ending::disconnect); }
-    /// Nobody tells the broker that a guest of this edge has gone. So it has the guest's session,
-    /// and what it sends to that session is lost, until the guest is back.
+    /// Nobody tells the broker that a guest of this edge has gone. So the broker still has the
+    /// guest's session, and messages to that session are lost until the guest is back.
     void edge_killed(std::uint16_t place, Time now);
 
-    /// Guests have nothing to subscribe to.
+    /// Guests have no subscription, so they are ready at once.
     bool ready() const { return subscribed_ || filter_.empty(); }
 
 private:

@@ -44,7 +44,7 @@ Duration greatest(const std::vector<Duration>& times) {
 constexpr std::string_view columns =
     "{:<9}{:>10}{:>14}{:>10}{:>7}{:>10}{:>9}{:>14}{:>7}{:>6}{:>10}{:>10}\n";
 
-/// A dash where the kind of traffic promises nothing of the sort.
+/// A dash stands where the kind of traffic makes no such promise.
 std::string row(Kind kind, const Counts& counts) {
     const auto cell = [](std::uint64_t count, bool promised = true) {
         return promised ? show_count(count) : std::string("-");

@@ -31,7 +31,7 @@ void RetainedReader::on_packet(const Packet& packet) {
     if (!publish) return;
     if (publish->qos == QoS::at_least_once) send(Puback{.packet_id = publish->packet_id});
     const auto value = read_payload(publish->payload);
-    if (!publish->retain || !value) return;  // one that is set at this moment
+    if (!publish->retain || !value) return;  // new values come without RETAIN
     const Time now = last_value_at_ = load::Clock::now();
     if (publish->payload != payload_of(*value))
         scene().book.note_fault(fmt::format("retained on {}: '{:.40}' is not what was sent",

@@ -8,7 +8,7 @@ namespace pulsegate::kill {
 
 using namespace std::chrono_literals;
 
-// Of four watchers each is another sort.
+// Four watchers in a row are of four different sorts.
 Watcher::Watcher(Scene& scene, std::uint16_t number, Version version)
     : Client(scene, fmt::format("kill-{}-watcher-{}", scene.run, number), version,
              number % 2 == 0 ? Session::kept : Session::clean),

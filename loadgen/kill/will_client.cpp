@@ -30,7 +30,7 @@ std::optional<Client::LastWill> WillClient::will() {
                    .delay = std::chrono::seconds(delay),
                    .limit = limit(),
                    .slowness = scene().options.slowness};
-    // If the login is broken off, nobody knows whether the broker has this will.
+    // If the login is interrupted, the broker may or may not have this will.
     scene().book.begin_will(connection_.will, now);
     return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
 }
@@ -42,7 +42,8 @@ void WillClient::on_login(const Connack&) {
     if (loss_) settle(online_since());
 }
 
-/// A login that was let in while the broker stopped: that it ends so soon is nobody's promise.
+/// The connection ended without our doing, for example because the broker had accepted the login
+/// while it was stopping. Then the will may arrive at any time after the login.
 void WillClient::on_end() {
     if (!loss_) scene().book.begin_will(connection_.will, online_since());
 }
@@ -70,14 +71,16 @@ void WillClient::broker_ended(BrokerEnd how, Time now) {
     const bool loses_it = online() && !loss_;
     if (loses_it) lose(now, false);
     if (!loss_) return;
-    // After a stop the will does not wait for the limit that a kill before has given.
+    // An earlier kill may have given the client until its limit of silence. After a stop, the will
+    // may come at once.
     if (how == BrokerEnd::stop && loss_->not_before())
         scene().book.begin_will(loss_->will(), std::min(*loss_->not_before(), now));
     loss_->broker_ended(how, now, !loses_it && !offline());
 }
 
-/// For its clients it is like a broker that is killed and serves again at once. A client that is
-/// awaited already had its connection to an earlier process.
+/// For the edge's clients, this is like a kill of a broker that serves again at once. If the broker
+/// already waits for this client, the client's connection was to an earlier process, and the kill
+/// of the edge changes nothing for it.
 void WillClient::edge_killed(std::uint16_t place, Time now) {
     constexpr Duration time_for_link = 3s;  // the home gives the link 4 s, and then a tick passes
     const auto last = scene().place_of.find(id());

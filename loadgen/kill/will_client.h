@@ -15,7 +15,8 @@ public:
     WillClient(Scene& scene, std::uint16_t number, Version version);
 
     void begin() { begun_ = true; }
-    /// It ends with a will that must come: also a short run on a slow machine judges some.
+    /// Ends with a will that must arrive, so that even a short run on a slow machine judges some
+    /// wills.
     void finish() { finishing_ = true; }
     bool idle() const { return !begun_ && offline() && !loss_; }
 
@@ -36,7 +37,7 @@ private:
     const std::uint16_t number_;
     bool begun_ = false;
     bool finishing_ = false;
-    WillLoss::Connection connection_;  ///< the latest that was tried
+    WillLoss::Connection connection_;  ///< the latest attempt
     Time end_at_{};
     std::optional<WillLoss> loss_;  ///< of the connection before, until its promise is known
     Time return_at_{};

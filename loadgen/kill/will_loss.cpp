@@ -6,7 +6,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto clear_of_delay = 300ms;  // who is back as long before its end is in time
+// A client that is back this long before the end of a delay is in time.
+constexpr auto clear_of_delay = 300ms;
 
 }  // namespace
 
@@ -31,8 +32,8 @@ WillLoss::Awaited WillLoss::awaited_after_kill(Time now) const {
     return is_over ? Awaited::no : Awaited::perhaps;
 }
 
-/// The delay begins anew, if the broker took the client for connected when it ended; after a kill
-/// when the limit of silence has passed.
+/// The will's delay begins anew when the broker serves again. If the broker counts the client as
+/// connected after a kill, the delay begins when the limit of silence has passed.
 void WillLoss::broker_serves(const BrokerStart& start, Time now) {
     put_forward_ |= start.step > Duration();
     put_back_ |= start.step < Duration();

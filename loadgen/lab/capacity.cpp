@@ -22,7 +22,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// Between trials, for the server to be done with the clients of the last one.
+/// The pause between trials, in which the server can finish with the clients of the last one.
 constexpr auto rest = std::chrono::seconds(2);
 
 std::string_view name_of(TrialOutcome outcome) {
@@ -53,9 +53,9 @@ double packets_a_second(const RunRecord& record) {
     return static_cast<double>(measured[Count::packets_sent]) / part.length();
 }
 
-/// A trial is to say how much, not how long: shorter than the scenario, with everybody there from
-/// the start, and without silent clients, for it takes long to judge them. What the user sets comes
-/// later and holds over this.
+/// A trial only shows how much load the server holds. So it is shorter than the scenario, all
+/// clients are there from the start, and there are no silent clients, because judging them takes
+/// long. The user's settings come later in the list and take precedence.
 void shorten(RunRequest& request) {
     request.overrides.insert(request.overrides.begin(),
                              {read_override("duration=20s"), read_override("starts=0s"),
@@ -72,7 +72,8 @@ bool makes_sense(RunRequest request, double scale) {
     }
 }
 
-/// A scenario may be scaled down, step by step, until nobody is left to write to.
+/// The smallest scale of the search. Below it, the scenario would not be valid, for example because
+/// a client would have nobody to write to.
 double least_scale(const RunRequest& request, const CapacitySearch::Settings& search) {
     double least = search.first;
     while (least > search.least) {
@@ -230,7 +231,7 @@ CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote
             result.ended = "interrupted";
             break;
         } catch (const std::runtime_error& failure) {
-            // What the trials before it have found is not lost.
+            // Keeps the results of the earlier trials.
             if (result.trials.empty()) throw;
             trial.reason = failure.what();
             result.ended = "a run failed";

@@ -37,7 +37,8 @@ std::optional<double> CapacitySearch::next() const {
     return repeat();
 }
 
-/// Nothing: the edge is known as well as `resolution` asks.
+/// The next scale that was not tried. Nothing if the edge is known as precisely as `resolution`
+/// asks, or if the largest or smallest scale was tried.
 std::optional<double> CapacitySearch::untried() const {
     if (levels_.empty()) return settings_.first;
     const auto high = upper(), low = lower();
@@ -53,7 +54,8 @@ std::optional<double> CapacitySearch::untried() const {
     return {};
 }
 
-/// Lower loads are refused as well: something else is in the generator's way.
+/// True if the generator was the bottleneck at all scales, even at low ones: something else is in
+/// its way.
 bool CapacitySearch::hopeless() const {
     const auto refused = [](const auto& level) {
         return level.second.opinion() == TrialOutcome::refused;
@@ -61,7 +63,8 @@ bool CapacitySearch::hopeless() const {
     return trials_ >= settings_.repeats && std::ranges::all_of(levels_, refused);
 }
 
-/// The edge of which less is known. Most of all it matters that the lower one holds.
+/// The edge with fewer trials, to be repeated. If both have the same number, it is the lower edge,
+/// because it matters most that the lower edge holds.
 std::optional<double> CapacitySearch::repeat() const {
     const auto high = upper(), low = lower();
     const auto trials = [&](Levels::const_iterator level) {
@@ -96,8 +99,8 @@ CapacitySearch::Verdict CapacitySearch::verdict() const {
     return verdict;
 }
 
-// With every rate equally likely before the first trial, the rate has a beta distribution, and the
-// part of it above one half is a sum of binomial coefficients.
+// If every rate is equally likely before the first trial, the rate has a beta distribution
+// afterwards. The probability that it is above one half is a sum of binomial coefficients.
 double probability_of_majority(unsigned yes, unsigned no) {
     const unsigned all = yes + no + 1;
     double coefficient = 1, sum = 0;

@@ -176,7 +176,7 @@ private:
             run_.remote->count = request.layout.workers.value_or(1);
             request.layout.elsewhere = true;
         }
-        // A mistake in the scenario is told before the server is looked for.
+        // A mistake in the scenario is reported before the server is looked for.
         (void)parse_scenario(request.text, request.overrides, request.scale);
         if (capacity_->parsed()) {
             search_.run = request;
@@ -185,8 +185,8 @@ private:
         return run_;
     }
 
-    /// A group of its own for each kind. Their number is an override, because --clients fits the
-    /// groups of the scenario to it, and these are meant as they are.
+    /// Adds a group for each kind of hostile clients. Their number is an override, because
+    /// --clients scales the numbers of the scenario's groups, and these numbers are meant as given.
     void add_hostile() {
         std::string& text = run_.request.text.text;
         if (hostile_.empty()) return;

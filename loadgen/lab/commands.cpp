@@ -58,7 +58,7 @@ private:
     std::ofstream file_;
 };
 
-/// What goes to standard output has it for itself.
+/// Reports go to standard error if standard output is used for results.
 FILE* report_stream(const RunCommand& command) {
     return command.json == "-" || command.html == "-" ? stderr : stdout;
 }
@@ -135,7 +135,7 @@ std::vector<RunRecord> read_records(const std::vector<std::string>& files) {
     return records;
 }
 
-/// A promise that was broken is a fact; figures of a generator that was too slow are not.
+/// Broken promises count in any case. Figures are not judged if the generator was too slow.
 int status_of(const Worsening& found, FILE* stream) {
     fmt::print(stream, "\n");
     for (const auto& promise : found.broken) fmt::print(stream, "worse: {}\n", promise);

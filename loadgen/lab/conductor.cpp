@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// So that the order has reached the last worker before it is due.
+/// An order is sent this long in advance, so that it reaches the last worker before it is due.
 constexpr Duration head_start = 200ms;
 
 constexpr Duration patience_of_preparing = 60s;
@@ -32,13 +32,14 @@ constexpr Duration longest_silence = 30s;
 /// Sources of the series below it are workers.
 constexpr std::uint32_t first_observer = 1U << 31;
 
-/// How long to go on for silent clients whose close is overdue, for storms and hostile clients.
+/// How long to go on for silent clients that should have been closed, for storms and for hostile
+/// clients.
 constexpr Duration grace_of_running = 5s;
 
 /// Wait for duplicates even when every message has arrived.
 constexpr Duration settle_time = 500ms;
 
-/// What several workers mark within so many seconds is one event.
+/// Marks with the same text that several workers set within this many seconds are one event.
 constexpr double one_event = 60;
 
 constexpr std::size_t most_examples = 50;
@@ -53,7 +54,7 @@ Duration ramp_time(const Scenario& scenario) {
     return longest;
 }
 
-/// A server that is slow to let clients in makes the ramp longer, but not for ever.
+/// A server that is slow to accept clients makes the ramp longer, but not beyond this.
 Duration patience_of_ramp(const Scenario& scenario) { return 3 * ramp_time(scenario) + 120s; }
 
 std::string text_of(const json::object& message, const char* key) {
@@ -232,7 +233,8 @@ void Conductor::tick_draining(Time now) {
     if (elapsed(now) >= scenario_.drain || everything_arrived(now)) ask_for_totals(now);
 }
 
-// What is written to rooms arrives more than once.
+// True if all messages have arrived. This is not known if messages go to rooms, because such a
+// message arrives more than once.
 bool Conductor::everything_arrived(Time now) const {
     if (!all_answered() || elapsed(now) < settle_time) return false;
     for (const Group& group : scenario_.groups)
@@ -274,7 +276,7 @@ std::string Conductor::who_is_missing() const {
     return names;
 }
 
-// Each worker tells of the same storm.
+// Several workers report the same storm.
 void Conductor::set_mark(double at, std::string_view text) {
     const auto same = [&](const Mark& mark) {
         return mark.text == text && std::abs(mark.at - at) < one_event;

@@ -32,7 +32,8 @@ namespace {
 constexpr Duration show_every = 200ms;
 constexpr std::size_t most_observed = 16;  ///< servers
 
-/// Our own workers share our clock; another machine's may differ by more than a message takes.
+/// Local workers share our clock. The clock of a remote worker is only known to some precision: if
+/// the error can be larger than this, the report says so, because a message may take less time.
 constexpr Duration notable_clock_error = 1ms;
 
 std::uint64_t random_number() {
@@ -50,7 +51,7 @@ std::string override_text(const Setting& setting) {
     return (setting.group.empty() ? "" : setting.group + ".") + setting.key + "=" + setting.value;
 }
 
-/// The file and what was changed of it.
+/// The scenario's file, followed by the settings that were overridden.
 std::string scenario_text(const RunRequest& request) {
     std::string text = request.text.text;
     for (const Setting& setting : request.overrides)
@@ -128,7 +129,7 @@ private:
     Conductor::Outlet outlet() {
         return {[this](std::uint32_t worker, const json::object& message) {
                     auto text = message;
-                    // Each worker is told times of its own clock.
+                    // Each worker gets the times of its own clock.
                     if (auto* at = text.if_contains("at"))
                         *at = at->to_number<std::int64_t>() -
                               pool_.members()[worker].clock_offset.count();
@@ -139,7 +140,7 @@ private:
                 }};
     }
 
-    // The options about the process and its metrics are those of the first server.
+    // The options for the process and for the metrics belong to the first server.
     void watch(const ServerAddress& server) {
         const bool first = observed_.empty();
         if (observed_.size() == most_observed) return;
@@ -209,7 +210,8 @@ private:
         conductor_.heard(worker, message.get_object(), Clock::now());
     }
 
-    /// Each second of the run gets what was seen last, once: levels of one second are added up.
+    /// Adds the latest levels of every server once for each second of the run, because the levels
+    /// of all servers in a second are added up.
     void observe(Time now) {
         const auto second = static_cast<std::uint32_t>(conductor_.seconds_since_start(now));
         for (Observed& each : observed_)

@@ -28,7 +28,7 @@ public:
     static constexpr int exit_status = 130;
 
 private:
-    sigset_t others_{};  ///< that were blocked before
+    sigset_t others_{};  ///< the signals that were blocked before
     Descriptor signals_;
     bool taken_ = false;
 };

@@ -22,7 +22,7 @@ constexpr std::uint64_t reserved_files = 50;
 constexpr std::uint32_t clients_per_source = 20'000;
 constexpr std::uint32_t usual_sources = 16;
 
-/// What one worker sends and receives without being late for it.
+/// The packets per second that one worker handles without falling behind.
 constexpr double packets_per_worker = 50'000;
 
 constexpr std::uint32_t most_workers = 1'000;
@@ -43,7 +43,7 @@ double connections_per_client(const Group& group, const Scenario& scenario) {
     if (group.hostile == Hostile::duel) return 2;
     const bool leaves_half_open = group.leave == Leave::vanish && group.online.most > Duration{};
     if (leaves_half_open) return 2;
-    // The old connections stay until the server gives them up.
+    // The old connections stay open until the server closes them.
     const double changing = group.network_changes / std::max(1.0, double(group.clients)) *
                             seconds(scenario.limit_of(group) + Scenario::server_tick);
     return 1 + std::min(changing, 4.0);

@@ -11,7 +11,8 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Share of the planned messages: now and then a sender has just lost its connection.
+/// The tolerated share of planned messages that could not be sent: sometimes a sender has just lost
+/// its connection.
 constexpr double most_unsent = 0.001;
 
 void set_objective(Objectives& objectives, std::string_view key, std::string_view value) {
@@ -37,7 +38,7 @@ void each_measured(const RunRecord& record, Visit visit) {
         if (stretch.second >= part.from && stretch.second < part.to) visit(stretch);
 }
 
-/// The first second in which something was the case, or else the end.
+/// The first second in which the measurements satisfy `is`; otherwise the end of the measured part.
 template <class Is>
 double first_second(const RunRecord& record, Is is) {
     double first = record.measured().to;
@@ -137,7 +138,7 @@ private:
                                        show_count(totals[Count::unacknowledged]))});
     }
 
-    // Otherwise a server that keeps its clients out would seem to hold what they never sent.
+    // Otherwise a server that refuses its clients would seem to hold messages that were never sent.
     void unsent() {
         const auto count = record_.totals[Count::messages_unsent];
         const auto planned = record_.totals[Count::messages_planned];

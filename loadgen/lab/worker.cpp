@@ -41,7 +41,7 @@ namespace {
 constexpr Duration sample_at_end = 200ms;
 constexpr Duration look_every = 50ms;
 
-/// For the DISCONNECTs of all clients to be sent.
+/// The time that sending the DISCONNECTs of all clients may take.
 constexpr Duration leave_within = 300ms;
 
 /// The worker's side of the control connection, around the swarm of its clients.
@@ -49,7 +49,8 @@ class Worker : public Loop::Owner, public Loop::Handler {
 public:
     explicit Worker(Descriptor socket) : link_(std::move(socket)) {}
 
-    /// To a coordinator elsewhere, which can't see how busy our machine is.
+    /// Introduces this worker to a coordinator on another machine, which can't see how busy this
+    /// machine is.
     void introduce(const std::string& token) {
         machine_.emplace();
         link_.send(FrameKind::token, token);
@@ -66,7 +67,7 @@ private:
 
     // -- the event loop --
 
-    // Edge-triggered: goes on until nothing more can be read.
+    // Events are edge-triggered, so this reads until nothing more comes.
     void ready(std::uint32_t) override {
         for (bool took = true; took;) {
             took = false;
@@ -250,11 +251,11 @@ private:
     std::optional<OwnLoad> load_;
     std::optional<MachineLoad> machine_;
     Stage stage_ = Stage::idle;
-    bool told_ = false;  ///< what the coordinator waits for in this stage
-    bool left_ = false;  ///< by the coordinator
+    bool told_ = false;  ///< has reported what the coordinator waits for in this stage
+    bool left_ = false;  ///< the coordinator has left
     int status_ = EXIT_SUCCESS;
     Time started_{};
-    std::uint32_t second_ = 0;  ///< that comes into the next sample
+    std::uint32_t second_ = 0;  ///< the second that the next sample reports
     Time last_sample_{};
     Time next_look_{};
     Time leave_at_{};

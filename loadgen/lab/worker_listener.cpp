@@ -91,13 +91,13 @@ bool WorkerListener::has_room() const {
     return connected_.size() < most_connected || !std::ranges::all_of(connected_, &Caller::known);
 }
 
-/// Who has been silent for longest goes first.
+/// If there are too many connections, closes the oldest one that has not shown the token.
 void WorkerListener::make_room() {
     if (connected_.size() < most_connected) return;
     connected_.erase(std::ranges::find(connected_, false, &Caller::known));
 }
 
-// Few at once, so that each of them is heard before the next ones can push it out.
+// Accepts few at once, so that each of them is heard before new ones can displace it.
 void WorkerListener::accept_some() {
     for (std::size_t count = 0; count < most_at_once && has_room(); ++count) {
         sockaddr_storage address{};
@@ -115,7 +115,7 @@ void WorkerListener::accept_some() {
     }
 }
 
-/// False: it goes.
+/// False: the connection must be closed.
 bool WorkerListener::hear(Caller& caller) {
     const bool alive = caller.link.move();
     while (const auto frame = caller.link.next())

@@ -27,7 +27,7 @@ class WorkerPool {
 public:
     struct Member {
         std::optional<WorkerProcess> process;
-        ControlLink link;  // it ends before the process, which then ends as well
+        ControlLink link;  // destroyed before the process, which then ends by itself
         std::string name;
         Duration clock_offset{};  ///< added to its times, it gives common time
         Duration clock_error{};

@@ -56,7 +56,8 @@ WorkerProcess::WorkerProcess() {
 WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
     : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, -1)) {}
 
-// Its control connection has ended, so that it ends as well: after its clients have left in order.
+// The control connection has ended, so the worker ends as well, after its clients have left in
+// order.
 WorkerProcess::~WorkerProcess() {
     if (pid_ < 0 || ended(time_to_end).has_value()) return;
     ::kill(pid_, SIGKILL);
@@ -64,7 +65,7 @@ WorkerProcess::~WorkerProcess() {
 }
 
 std::string WorkerProcess::ending() {
-    // The kernel closes its sockets a moment before it can be waited for.
+    // The kernel closes the sockets of a process a moment before `waitpid` sees its end.
     const auto status = ended(time_to_end);
     if (!status) return "closed its control connection";
     if (WIFSIGNALED(*status)) return fmt::format("was killed by signal {}", WTERMSIG(*status));

@@ -125,7 +125,7 @@ bool largest_counts(Gauge gauge) {
            gauge == Gauge::machine_steal;
 }
 
-/// Was the server silent? Only as long as all workers heard nothing.
+/// The server was silent only as long as all workers heard nothing.
 bool smallest_counts(Gauge gauge) { return gauge == Gauge::server_silence; }
 
 template <class Enum, class Infos, class Visit>

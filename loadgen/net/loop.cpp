@@ -79,7 +79,7 @@ void Loop::wake_at(Time when) { next_turn_ = std::min(next_turn_, when); }
 void Loop::wait() {
     keep_pace();
     const Time now = Clock::now();
-    // All that had happened before the last wait began was in its batch, unless that was full.
+    // The last batch had everything that happened before the wait for it began, unless it was full.
     if (batch_ < batch_size) seen_until_ = waited_since_;
     waited_since_ = now;
 
@@ -96,7 +96,8 @@ void Loop::keep_pace() {
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr);
 }
 
-// A timer that stays set costs less than a timeout of each wait: most waits end with a packet.
+// A timer that stays set costs less than a timeout for each wait, because most waits end with a
+// packet.
 void Loop::set_timer() {
     if (timer_set_to_ == next_turn_) return;
     timer_set_to_ = next_turn_;
@@ -120,7 +121,8 @@ void Loop::dispatch() {
     call_those_waiting();
 }
 
-// Of many thousands of handlers, none is in the caches: a later one comes while the kernel reads.
+// With many thousands of handlers, none is in the caches. Loads a later one while the kernel reads
+// for this one.
 void Loop::fetch_ahead() const {
     constexpr std::size_t ahead = 2;
     constexpr std::size_t bytes = 320;  // as much as a client needs for most packets
@@ -128,7 +130,7 @@ void Loop::fetch_ahead() const {
     if (const auto* handler = events_[at_ + ahead].data.ptr) prefetch(handler, bytes);
 }
 
-// Those who begin to wait meanwhile are called the next time.
+// Handlers that begin to wait meanwhile are called the next time.
 void Loop::call_those_waiting() {
     if (soon_.empty()) return;
     called_.swap(soon_);

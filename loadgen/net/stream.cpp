@@ -19,20 +19,20 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Bytes of ciphertext that are read at a time: they lie at the end of the loop's scratch memory,
-/// and what they are decrypted to at its front.
+/// The number of bytes of ciphertext that are read at a time. They lie at the end of the loop's
+/// scratch memory, and the decrypted bytes at its front.
 constexpr std::size_t cipher_room = 64 * 1024;
 static_assert(Stream::most_kept + ServerUnframer::longest_rest + 2 * cipher_room <
               Loop::scratch_size);
 
-/// Reads of one stream, before others have their turn.
+/// The number of reads of one stream before other streams get their turn.
 constexpr unsigned most_reads = 4;
 
 constexpr std::uint32_t any_end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
-/// What another attempt may get over.
+/// Errors that may be gone at the next attempt.
 bool passes(int error) { return error == EINTR || error == ENOBUFS || error == ENOMEM; }
 
 EndedBy culprit(int error) {
@@ -72,7 +72,7 @@ std::uint64_t StreamHost::random() {  // splitmix64
     return value ^ value >> 31;
 }
 
-/// What a stream has over TCP.
+/// The layers of a stream above TCP.
 struct Stream::Layers {
     struct Upgrade {
         std::string request;
@@ -189,8 +189,9 @@ void Stream::finish_sending(std::uint32_t events) {
 
 // -- reading --
 
-// Edge-triggered: having read less than asked for, the socket is empty, and the next bytes will be
-// announced. Not so the end of the stream, which may have been announced together with the bytes.
+// Events are edge-triggered. If a read returns less than was asked for, the socket is empty, and
+// the next bytes will be announced. This is not true of the end of the stream, which may have been
+// announced together with the bytes.
 void Stream::read(bool to_the_end) {
     const std::uint32_t connection = connection_;
     for (unsigned reads = 0; reads < most_reads; ++reads) {
@@ -213,7 +214,8 @@ void Stream::read(bool to_the_end) {
     host_.loop.announce_again(socket_.get(), *this);
 }
 
-// For the next bytes from the socket: behind what was kept, unless they must be decrypted first.
+// Where the next bytes from the socket go: after the kept bytes, unless they must be decrypted
+// first.
 std::span<std::uint8_t> Stream::room() const {
     const auto scratch = host_.loop.scratch();
     std::memcpy(scratch.data(), kept_.data(), kept_.size());
@@ -247,7 +249,7 @@ void Stream::decrypt(Bytes cipher, Time now) {
         end(EndedBy::close, "closed by the server", now);
 }
 
-// `size` bytes at the front of the scratch memory: what was kept, and what has come.
+// Takes the first `size` bytes of the scratch memory: the kept bytes and the new ones.
 void Stream::take(std::size_t size, Time now) {
     if (state_ == State::upgrading) return upgrade(size, now);
     if (layers_ && layers_->websocket)
@@ -265,7 +267,7 @@ void Stream::upgrade(std::size_t size, Time now) {
         case UpgradeAnswer::Status::accepted: break;
     }
     layers_->upgrade.reset();
-    keep({}, bytes.subspan(answer.size));  // opened, the owner may send, but nothing is read
+    keep({}, bytes.subspan(answer.size));  // in `opened`, the owner may send, but not read
     const std::uint32_t connection = connection_;
     opened(now);
     if (connection != connection_ || !reading()) return;
@@ -273,7 +275,7 @@ void Stream::upgrade(std::size_t size, Time now) {
     unframe(0, kept_.size(), now);
 }
 
-// The first `plain` bytes of `size` have been taken out of their frames.
+// Of the `size` bytes, the first `plain` have been taken out of their frames.
 void Stream::unframe(std::size_t plain, std::size_t size, Time now) {
     auto frames = host_.loop.scratch().first(size).subspan(plain);
     for (;;) {
@@ -364,8 +366,8 @@ void Stream::send_rest() {
         host_.loop.announce_again(socket_.get(), *this);
 }
 
-// Returns how much the socket took. A failure is told by the event that follows, behind the bytes
-// that the server may have sent before: they may say why.
+// Returns how many bytes the socket accepted. An error is reported by a later event, after the
+// bytes that the server may have sent before it, because they may give the reason.
 std::size_t Stream::push(std::string_view bytes) {
     const Time before = Clock::now();
     const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -43,7 +43,7 @@ void expect_host(SSL* session, const std::string& host) {
 TlsContext::TlsContext(Verify verify, const std::string& ca_file)
     : context_(SSL_CTX_new(TLS_client_method())), verify_(verify) {
     if (!context_) throw std::runtime_error("TLS: " + last_tls_error());
-    // A client at rest needs no buffers, and nobody resumes a session of another connection.
+    // An idle client needs no buffers, and no connection resumes the session of another one.
     SSL_CTX_set_mode(get(), SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(get(), SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(get(), SSL_OP_NO_TICKET);
@@ -143,7 +143,7 @@ void TlsSession::read(std::span<std::uint8_t> plain, Received& result) {
     }
 }
 
-// Leaves the state as it is if there were just no more bytes.
+// Leaves the state as it is if only more bytes are needed.
 void TlsSession::fail(Received& result, int status) const {
     switch (SSL_get_error(session_.get(), status)) {
         case SSL_ERROR_WANT_READ: return;
@@ -161,7 +161,7 @@ void TlsSession::fail(Received& result, int status) const {
 void TlsSession::send(std::string_view plain, Buffer& cipher) {
     transfer_ = {{}, &cipher};
     std::size_t written = 0;
-    // A connection that has failed can't send: the failure was told when it was noticed.
+    // A connection that has failed can't send. The failure was reported when it was noticed.
     if (!plain.empty() && SSL_write_ex(session_.get(), plain.data(), plain.size(), &written) != 1)
         ERR_clear_error();
 }

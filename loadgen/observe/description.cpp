@@ -33,7 +33,7 @@ std::uint32_t local_ports() {
     return range >> low >> high && low <= high ? high - low + 1 : 0;
 }
 
-/// As far as the soft limit can be raised.
+/// The limit to which the soft limit on open files can be raised.
 std::uint64_t file_limit() {
     rlimit limit{};
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 0;

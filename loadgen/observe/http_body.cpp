@@ -54,7 +54,7 @@ HttpTarget target_of(std::string_view url) {
     return target;
 }
 
-/// A TCP connection that gives up at a moment.
+/// A TCP connection that gives up at a given time.
 class TimedConnection {
 public:
     TimedConnection(const SocketAddress& address, Time until)
@@ -79,7 +79,7 @@ public:
         }
     }
 
-    /// Until the peer closes.
+    /// Reads until the peer closes.
     std::string read() {
         std::string text;
         std::array<char, 16384> part{};

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r";
 
-/// Where the labels end that begin at the front: a quoted value may hold braces and escaped quotes.
+/// The end of the labels that begin at the front. A quoted value may contain braces and escaped
+/// quotes.
 std::size_t end_of_labels(std::string_view text) {
     bool quoted = false;
     for (std::size_t at = 1; at < text.size(); ++at) {

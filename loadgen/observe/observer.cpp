@@ -41,12 +41,12 @@ std::optional<std::string> own_address(const Observer::Options& options) {
         for (const auto& address : resolve(options.host, options.port))
             if (is_own(address)) return address.text();
     } catch (const std::runtime_error&) {
-        // The clients will say so.
+        // The clients report this error.
     }
     return {};
 }
 
-/// What an observer's thread looks at.
+/// Everything that an observer's thread looks at.
 class Sight {
 public:
     explicit Sight(const Observer::Options& options)
@@ -89,7 +89,7 @@ private:
             if (take_metrics(http_body(options_.metrics, patience), seen))
                 server_.metrics = options_.metrics;
         } catch (const std::runtime_error&) {
-            // There is nothing to see this second.
+            // The metrics are missing in this second.
         }
     }
 

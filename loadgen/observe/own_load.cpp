@@ -18,7 +18,7 @@ Duration own_cpu() {
     return of_timeval(usage.ru_utime) + of_timeval(usage.ru_stime);
 }
 
-/// Of the main thread, where the event loop runs.
+/// The wait of the main thread, in which the event loop runs.
 Duration own_wait() {
     return waited_for_cpu(text_of_file("/proc/self/schedstat")).value_or(Duration::zero());
 }

@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 namespace {
 
-/// Longer than an HTTP client of a chat would wait.
+/// The time for an answer: longer than an HTTP client of a chat would wait.
 constexpr Duration http_patience = std::chrono::seconds(5);
 
 std::string percent_encoded(std::string_view text) {

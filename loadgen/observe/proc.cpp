@@ -29,7 +29,7 @@ std::optional<Number> number_in(std::string_view word, Base... base) {
     return number;
 }
 
-/// "0100007F" or four such words: each as this machine has it in memory.
+/// Parses "0100007F", or four such words. Each word is a number in this machine's byte order.
 std::string address_in(std::string_view hex) {
     std::array<std::uint32_t, 4> words{};
     const std::size_t count = hex.size() / 8;
@@ -79,7 +79,7 @@ std::vector<ListeningSocket> listening_sockets(std::string_view net_tcp) {
     return sockets;
 }
 
-// The process's name, in parentheses, may itself hold spaces and parentheses.
+// The process's name is in parentheses, and may itself contain spaces and parentheses.
 std::optional<ProcessStat> process_stat(std::string_view stat, long ticks_a_second, long page) {
     const auto name_end = stat.rfind(')');
     if (name_end == std::string_view::npos || ticks_a_second <= 0) return {};

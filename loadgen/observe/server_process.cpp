@@ -24,7 +24,7 @@ bool listens_for(const ListeningSocket& socket, const std::string& address, std:
     return socket.port == port && (everywhere || socket.address == address);
 }
 
-/// As the links in /proc/PID/fd name them.
+/// The listening sockets, named as the links in /proc/PID/fd name them.
 std::set<std::string> listeners(const std::string& address, std::uint16_t port) {
     std::set<std::string> links;
     for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"})
@@ -50,7 +50,8 @@ std::uint32_t pid_of(const fs::path& folder) {
     return error == std::errc() && end == name.data() + name.size() ? pid : 0;
 }
 
-/// Newer kernels tell the number of files as the size of their folder; of others we count.
+/// Newer kernels report the number of files as the size of the folder. On older kernels, the files
+/// are counted.
 std::uint64_t open_files(const std::string& folder) {
     struct stat status {};
     if (stat(folder.c_str(), &status) == 0 && status.st_size > 0)

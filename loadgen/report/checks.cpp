@@ -16,8 +16,7 @@ namespace {
 
 using Outcome = CheckResult::Outcome;
 
-/// However slow a generator is, it sees no message twice that came once, and nothing that never
-/// came.
+/// Even a slow generator sees no message twice that came once, and no message that never came.
 bool cannot_be_feigned(const CheckResult& check) {
     constexpr std::array names{
         "protocol",    "subscribed", "repeated",       "repeated_qos2",       "reordered",

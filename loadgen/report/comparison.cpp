@@ -22,7 +22,7 @@ constexpr double worth_telling = 0.005;
 using Better = ComparedFigure::Better;
 using Value = std::optional<double>;
 
-/// What of a run's figures is the same work for all rows.
+/// The parts of a run's record that several rows need, computed once.
 struct Condensed {
     const RunRecord& record;
     Measurements part;
@@ -38,7 +38,8 @@ struct Condensed {
     Value count(Count count) const { return static_cast<double>(record.totals[count]); }
     Value rate(Count count) const { return mean_rate(record, count); }
     Value percentile(Timing timing, double fraction) const {
-        // Logins are mostly over when the measured part begins.
+        // Logins are mostly over when the measured part begins. If it has no times, those of the
+        // whole run count.
         const auto& times = part[timing].empty() ? record.totals[timing] : part[timing];
         if (times.empty()) return {};
         return seconds(times.percentile(fraction));
@@ -51,7 +52,7 @@ struct Condensed {
         const auto level = level_of(stretches, gauge);
         return level ? Value(level->most) : Value();
     }
-    /// Of the server, for a packet in either direction.
+    /// The server's CPU for a packet in either direction.
     Value cpu_per_packet() const {
         const auto cpu = mean(Gauge::server_cpu);
         const double packets = *rate(Count::packets_sent) + *rate(Count::packets_received);
@@ -149,7 +150,7 @@ std::optional<Outcome> worst_outcome(std::span<const RunRecord> repeats, const s
     return worst;
 }
 
-/// The value of a run that was repeated.
+/// Adds a run with its repeats: their median and spread.
 void add_run(ComparedFigure& figure, std::vector<double> values) {
     if (values.empty()) {
         figure.values.emplace_back();
@@ -164,8 +165,9 @@ void add_run(ComparedFigure& figure, std::vector<double> values) {
     figure.spreads.push_back({values.front(), values.back()});
 }
 
-/// Empty if every check was judged. The verdict does not always say it: it names the promises that
-/// were broken, and those that no slowness can feign are judged in any case.
+/// Why checks were not judged; empty if every check was judged. The verdict does not always say
+/// this: it names the broken promises, and promises that a slow generator can't seem to break are
+/// judged in any case.
 std::string why_refused(const RunRecord& record) {
     const CheckResult* refused = nullptr;
     for (const CheckResult& check : record.checks) {

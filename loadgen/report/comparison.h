@@ -56,7 +56,8 @@ std::vector<ComparedCheck> compared_checks(std::span<const RunRecord> records,
 
 /// Is any run worse than the first one?
 struct Worsening {
-    /// Promises that the first run did not break. One that it could not judge is not among them.
+    /// Promises that the first run did not break. A promise that the first run could not judge is
+    /// not among them.
     std::vector<std::string> broken{};
     std::vector<std::string> figures{};  ///< worse by more than the fraction
     std::string refused{};               ///< why the figures can't be compared; "": they can

@@ -11,7 +11,7 @@ namespace {
 
 using Outcome = CheckResult::Outcome;
 
-/// An interrupted run may not have come to all of them.
+/// An interrupted run may have ended before all clients were due, so only failed attempts count.
 CheckResult check_connected(const Evidence& seen) {
     const auto planned = seen.scenario.due_by(from_seconds(seen.record.measured().to));
     const auto missing = planned - std::min<std::uint64_t>(planned, seen[Count::entered]);
@@ -28,8 +28,8 @@ CheckResult check_connected(const Evidence& seen) {
     return check;
 }
 
-/// A server without presence refuses each presence filter, and one with rules most of them. One
-/// that grants most of them owes all.
+/// A server without presence refuses each presence filter, and a server with access rules refuses
+/// most of them. A server that grants most of them must grant all.
 CheckResult check_subscribed(const Evidence& seen) {
     const auto granted = seen[Count::presence_filters_granted];
     const auto presence = seen[Count::presence_filters_refused];
@@ -72,7 +72,7 @@ CheckResult check_returned(const Evidence& seen) {
                    fmt::format("{} kept out", show_count(kept_out)));
 }
 
-/// "30 s", or of clients with several keepalives "their limit of 30 s to 90 s".
+/// "30 s", or "their limit of 30 s to 90 s" if the clients have several keepalives.
 std::string limits_text(const Scenario& scenario, Duration later) {
     const auto limits = limits_of(scenario);
     if (limits.least == limits.most) return show(limits.most + later);
@@ -81,7 +81,7 @@ std::string limits_text(const Scenario& scenario, Duration later) {
     return later == Duration::zero() ? range : fmt::format("{} after {}", show(later), range);
 }
 
-/// Three columns, for who closes too early, too late or never has each another fault.
+/// Three checks: too early, too late and never are different faults of a close.
 std::vector<CheckResult> expiry_checks(const Evidence& seen) {
     const auto early = fmt::format("no silent client was closed before {}",
                                    limits_text(seen.scenario, Duration::zero()));

@@ -11,7 +11,7 @@ namespace pulsegate::load {
 
 namespace {
 
-constexpr double full_core = 0.7;       // beyond it, what a process does comes late
+constexpr double full_core = 0.7;       // a busier process does its work late
 constexpr double too_often = 0.05;      // of the time from the ramp to the judging
 constexpr double full_machine = 0.9;    // of all cores
 constexpr double much_of_others = 0.5;  // cores
@@ -45,7 +45,8 @@ CheckResult check_own_cpu(const std::vector<Stretch>& stretches) {
     return own_check("generator_cpu", promise, share < too_often, level->mean, std::move(detail));
 }
 
-/// Of seconds, because not every turn of an event loop is counted, and one late turn is no trouble.
+/// Judges seconds instead of single turns: not every turn of an event loop is counted, and one late
+/// turn does no harm.
 bool was_late(const Measurements& second) {
     return second[Timing::loop_lag].percentile(0.9) > late_loop ||
            second[Timing::send_lag].percentile(0.99) > late_loop;
@@ -64,7 +65,7 @@ CheckResult check_own_lag(const std::vector<Stretch>& stretches, const Measureme
                     share * 100, show(send), show(part[Timing::loop_lag].max())));
 }
 
-/// In the ramp too: logins, and clients that are there already, wait for it.
+/// Includes the ramp, because a stall delays logins and the clients that are already connected.
 CheckResult check_own_stalls(const RunRecord& record) {
     std::uint64_t stalls = 0;
     Duration longest{0};

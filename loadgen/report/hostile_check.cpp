@@ -14,7 +14,8 @@ namespace pulsegate::load {
 
 namespace {
 
-/// A client that is served within this is not harmed, however much faster it was before.
+/// A client that is served within this many seconds is not harmed, even if it was much faster
+/// before.
 constexpr double harmless = 0.01;
 
 /// "200 garbage and 50 half-open clients".
@@ -34,10 +35,10 @@ std::string change_text(std::string_view what, double before, double with) {
                        show(from_seconds(before)), show(from_seconds(with)));
 }
 
-/// How many times slower they became; 0 if that is nothing to speak of.
+/// How many times slower the clients became; 0 if the slowdown does not matter.
 struct Slowdown {
     double times = 0;
-    bool of_generator = false;  ///< at least half of what it is now is its own lag
+    bool of_generator = false;  ///< at least half of the new time is its own lag
     std::string text;
 };
 

@@ -32,8 +32,8 @@ struct HostileEffect {
 };
 
 /// Nothing if there were no hostile clients, or if one of the two parts is missing. The second in
-/// which they come belongs to neither part, and a storm does not either, because it slows down
-/// clients by itself.
+/// which hostile clients come belongs to neither part. A storm belongs to neither part either,
+/// because it slows down clients by itself.
 std::optional<HostileEffect> hostile_effect(const RunRecord& record);
 
 /// Why there is nothing to compare; empty if there is.

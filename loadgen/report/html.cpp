@@ -9,7 +9,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// JSON that may stand in a script element: nothing in it can end the element.
+/// JSON that may be placed inside a script element: no text in it can end the element.
 std::string script_text(const boost::json::value& value) {
     const std::string text = boost::json::serialize(value);
     std::string safe;
@@ -32,7 +32,7 @@ void fill_in(std::string& page, std::string_view place, std::string_view text) {
 
 std::string html_report(std::span<const RunRecord> records) {
     std::string page(page_files::html);
-    // The records last: a text in them could look like a place.
+    // The records are filled in last, because a text in them could look like a placeholder.
     fill_in(page, "{{style}}", page_files::style);
     fill_in(page, "{{chart}}", page_files::chart);
     fill_in(page, "{{plots}}", page_files::plots);

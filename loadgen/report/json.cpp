@@ -24,7 +24,7 @@ constexpr std::string_view record_kind = "a run of pulsegate-loadgen";
 
 using Outcome = CheckResult::Outcome;
 
-// The fields of each part, once for both directions.
+// Visits the fields of each part; both directions use this list.
 
 template <class Visit, class Machine>
 void machine_fields(Visit&& visit, Machine& machine) {
@@ -105,7 +105,7 @@ json::value value_of(const ServerDescription& server) {
     return object;
 }
 
-/// It follows from the series, and is there for those who read the file.
+/// This follows from the series. It is written for people who read the file.
 json::value value_of(const HostileEffect& effect) {
     json::array rows;
     for (const auto& [label, unit, before, with] : effect_rows(effect))

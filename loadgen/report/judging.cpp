@@ -33,7 +33,7 @@ Range<Duration> limits_of(const Scenario& scenario) {
         const Duration limit =
             scenario.limit != Duration::zero() ? scenario.limit : Duration(group.keepalive) * 3 / 2;
         if (limit == Duration::zero())
-            continue;  // without a keepalive nobody is closed for silence
+            continue;  // without a keepalive, the server closes no silent client
         limits.least = limits.most == Duration::zero() ? limit : std::min(limits.least, limit);
         limits.most = std::max(limits.most, limit);
     }

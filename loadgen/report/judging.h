@@ -49,8 +49,8 @@ private:
 /// The limits of silent clients, from the shortest to the longest keepalive.
 Range<Duration> limits_of(const Scenario& scenario);
 
-/// How long after its limit a silent client may be closed: one tick, because some servers have
-/// timers with a grain of a second.
+/// How long after its limit a silent client may be closed: one tick, because the timers of some
+/// servers have a resolution of a second.
 inline constexpr Duration closing_tick = std::chrono::seconds(1);
 
 }  // namespace pulsegate::load

@@ -8,7 +8,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Student's t for 95 %: of few points, one knows little.
+/// Student's t for 95 %. It is large for few points, because they say little about the error.
 double student(std::size_t degrees_of_freedom) {
     constexpr std::array table{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23};
     return degrees_of_freedom <= table.size() ? table[degrees_of_freedom - 1] : 2.0;
@@ -36,7 +36,7 @@ std::optional<LineFit> LineFit::through(std::span<const Point> points) {
     return fit;
 }
 
-/// Through two points goes a line without an error, which says nothing of its error.
+/// A line through two points fits exactly, so its error is unknown.
 std::optional<double> LineFit::error(double variance_factor) const {
     if (points_ < 3) return {};
     const double variance = residual_ / static_cast<double>(points_ - 2);

@@ -15,7 +15,7 @@ struct Point {
 /// The straight line with the least squares through some points, and its errors.
 class LineFit {
 public:
-    /// Nothing unless there are points at two different x at least.
+    /// Nothing unless the points have at least two different x.
     static std::optional<LineFit> through(std::span<const Point> points);
 
     Estimate slope() const;

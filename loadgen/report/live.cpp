@@ -21,7 +21,7 @@ namespace {
 using Phase = LiveState::Phase;
 
 constexpr Duration plain_line_every = std::chrono::seconds(5);
-constexpr std::uint32_t recent_seconds = 3;  // that percentiles are of
+constexpr std::uint32_t recent_seconds = 3;  // the seconds that percentiles cover
 
 const char* phase_name(Phase phase) {
     switch (phase) {
@@ -43,7 +43,7 @@ std::string painted(std::string text, Paint paint, const Terminal& terminal) {
     return fmt::format("\x1b[{}m{}\x1b[0m", codes[static_cast<std::size_t>(paint)], text);
 }
 
-/// In eighths of a column.
+/// A bar, drawn in eighths of a column.
 std::string live_bar(double fraction, std::size_t width) {
     constexpr std::array parts{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     const auto eighths = static_cast<std::size_t>(
@@ -55,7 +55,7 @@ std::string live_bar(double fraction, std::size_t width) {
     return text;
 }
 
-/// Columns whose heights are counts: the highest fills its line.
+/// Columns as high as their counts: the highest one fills its line.
 std::string columns_text(const std::vector<std::uint64_t>& counts) {
     constexpr std::array heights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     const auto most = counts.empty() ? 0 : *std::ranges::max_element(counts);
@@ -76,7 +76,7 @@ std::string cut_to(const std::string& text, std::size_t columns) {
 
 // -- what there is to say
 
-/// The last seconds that are complete.
+/// The measurements of the last complete seconds.
 Measurements last_seconds(const LiveState& state) {
     const auto latest = state.series->latest();
     const auto first = latest >= recent_seconds ? latest - recent_seconds : 0;
@@ -91,7 +91,8 @@ std::string rate_in(const LiveState& state, const Measurements& recent, Count co
     return show_rate(static_cast<double>(recent[count]) / seconds_in(state));
 }
 
-/// How far this phase is; of the ramp by clients, for its length is not known.
+/// The progress of this phase. In the ramp, it is the share of connected clients, because the
+/// length of the ramp is not known.
 double progress(const LiveState& state) {
     if (state.phase == Phase::connecting)
         return static_cast<double>((*state.totals)[Count::entered]) /
@@ -154,8 +155,8 @@ std::string load_text(const Measurements& recent) {
     return text;
 }
 
-/// Those that fell silent at a second are due a limit later: a column for each second until then.
-/// The wheel of a server that keeps its promise turns like this.
+/// One column for each second until the limit: how many silent clients are due to be closed in that
+/// second. The timing wheel of a server that keeps its promise looks like this.
 std::vector<std::uint64_t> wheel_of(const LiveState& state) {
     const auto limit = static_cast<std::uint32_t>(
         std::ceil(seconds(limits_of(*state.scenario).most + closing_tick)));
@@ -300,7 +301,7 @@ void LiveView::print(std::string_view line) {
     fmt::print(stderr, "{}\n", line);
 }
 
-/// Back to the first line of the view; what is there goes.
+/// Moves to the first line of the view, and erases the view.
 void LiveView::erase() {
     if (painted_ > 0) fmt::print(stderr, "\x1b[{}A\x1b[J", painted_);
     painted_ = 0;

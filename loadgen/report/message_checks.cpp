@@ -15,7 +15,7 @@ bool sends_at(const Scenario& scenario, std::size_t qos) {
     });
 }
 
-/// One fault a column: what was counted, of all deliveries.
+/// A check of one kind of fault: how many there were among all deliveries.
 CheckResult message_fault(const Evidence& seen, const char* name, const char* promise, Count fault,
                           const char* what) {
     if (seen[Count::messages_sent] == 0 && seen[fault] == 0)

@@ -16,7 +16,7 @@ using Outcome = CheckResult::Outcome;
 
 // -- the objective
 
-/// Of a slow p99, at least half must be the server's.
+/// True if at least half of p99 is the generator's own lag.
 bool mostly_own_lag(const Measurements& part) {
     return part[Timing::send_lag].percentile(0.99) * 2 >= part[Timing::message].percentile(0.99);
 }
@@ -60,13 +60,14 @@ CheckResult check_back(const Evidence& seen) {
             detail};
 }
 
-/// Only stretches that are all of this part count: in a long run, others are of both.
+/// Only stretches that lie entirely in this part count. In a long run, a stretch may belong to two
+/// parts.
 Measurements all_within(const RunRecord& record, double from, double to) {
     return between(whole_stretches(record.series, from, to), from, to);
 }
 
-/// By the second in which a message was planned: the second of the storm's beginning is the
-/// storm's.
+/// A message belongs to the second for which it was planned. The second in which the storm begins
+/// belongs to the storm.
 CheckResult judge_storm(const Evidence& seen, const RunRecord::Storm& storm, Duration quiet,
                         const std::string& promise) {
     const auto during =
@@ -96,7 +97,7 @@ bool milder(const CheckResult& one, const CheckResult& other) {
            std::pair(weight(other.outcome), other.value);
 }
 
-/// Of several storms the worst.
+/// Judges the worst of several storms.
 CheckResult check_storm_latency(const Evidence& seen) {
     const auto promise =
         fmt::format("p99 of messages during a storm at most {:.4g} times the quiet one",
@@ -118,7 +119,7 @@ CheckResult check_storm_latency(const Evidence& seen) {
 constexpr Duration small_delay = std::chrono::milliseconds(2);
 constexpr std::uint64_t enough_pings = 10;
 
-/// Where even the quickest answer takes much longer than the network, somebody holds it back.
+/// If even the quickest answer takes much longer than the network, something holds answers back.
 CheckResult check_delay(const Evidence& seen) {
     const char* promise = "nothing delays what the server answers";
     const auto& pings = seen[Timing::ping];

@@ -66,7 +66,7 @@ json::array marks_data(const std::vector<Mark>& marks) {
     return list;
 }
 
-/// "better" or "worse" than the first run, where the difference is large enough to mean something.
+/// "better" or "worse" than the first run, if the difference is large enough to matter.
 const char* tone_of(const ComparedFigure& figure, double difference) {
     constexpr double of_note = 0.05;
     if (figure.better == ComparedFigure::Better::neither || std::abs(difference) < of_note)
@@ -105,7 +105,7 @@ json::array compared_checks_data(std::span<const RunRecord> records) {
     return rows;
 }
 
-// -- numbers: each list has one for each stretch, or null where nothing was measured
+// -- numbers: each list has one value for each stretch, or null if nothing was measured
 
 template <class Value>
 json::array each_stretch(const RunRecord& record, Value value) {

@@ -24,7 +24,7 @@ std::optional<double> relative(const Estimate& estimate) {
     return *estimate.error / std::abs(estimate.value);
 }
 
-/// Errors of factors that have nothing to do with each other.
+/// The product of two values with independent errors.
 Estimate product(const Estimate& a, const Estimate& b) {
     Estimate result{a.value * b.value, {}};
     const auto of_a = relative(a);
@@ -45,7 +45,7 @@ bool differ_enough(std::span<const Point> points) {
     return most.x > least.x * 1.2;
 }
 
-/// What one run says while its clients come in.
+/// The server's memory while the clients of one run come in.
 std::vector<Point> memory_while_ramping(const RunRecord& record) {
     std::vector<Point> points;
     const double ramped = record.marked(marks::go).value_or(0);

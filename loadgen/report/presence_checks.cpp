@@ -15,8 +15,8 @@ bool anybody_watches(const Scenario& scenario) {
                                [](const Group& group) { return group.watches > 0; });
 }
 
-/// Why presence is not judged; empty if it is. Only the watchers of all workers together tell a
-/// server without presence from one that hides somebody's.
+/// Why presence is not judged; empty if it is judged. Only the watchers of all workers together can
+/// tell a server without presence from a server that hides a user's presence.
 std::string why_no_presence(const Evidence& seen) {
     if (seen[Count::presence_changes] > 0) return {};
     return shows_no_presence(seen.scenario, seen.record) ? "the server tells nothing of presence"

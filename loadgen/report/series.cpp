@@ -7,7 +7,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Of levels that stand for the worst moment, a longer stretch keeps the worst.
+/// Some levels stand for the worst moment. For these, a longer stretch keeps the worst value.
 double joined_level(Gauge gauge, const Stretch& before, const Stretch& later) {
     const double first = before.measured[gauge];
     const double second = later.measured[gauge];

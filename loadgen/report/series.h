@@ -65,8 +65,8 @@ private:
 /// Adds the measurements of another stretch to `into`.
 void join(Stretch& into, const Stretch& later);
 
-/// The stretches that lie within [from, to] as a whole. Those of a long run are several seconds
-/// long: one that begins in a part of the run may end beyond it.
+/// The stretches that lie entirely within [from, to]. In a long run a stretch has several seconds,
+/// so it may begin in one part of the run and end in the next.
 std::vector<Stretch> whole_stretches(const std::vector<Stretch>& series, double from, double to);
 
 /// The sum of the stretches that begin in [from, to).

@@ -14,7 +14,7 @@ namespace {
 constexpr double standing_still = 1;     // seconds
 constexpr double enough_to_notice = 20;  // packets a second
 
-/// In which no client heard anything, in seconds.
+/// A time in which no client heard anything, in seconds.
 struct Standstill {
     double from = 0;
     double length = 0;
@@ -25,16 +25,16 @@ struct Standstills {
     std::size_t of_the_generator = 0;
 };
 
-/// Ending in this stretch, or still going on at its end. Without the workers' own measure, a second
-/// without a packet.
+/// The length of a silence that ends in this stretch, or is still going on at its end. If the
+/// workers did not measure it, a stretch without packets counts.
 double silence_of(const Stretch& stretch) {
     const double told = stretch.measured[Gauge::server_silence];
     if (told >= 0) return told;
     return stretch.measured[Count::packets_received] == 0 ? stretch.length : 0;
 }
 
-/// Where nobody asks, nobody answers: a server owed something if an answer came late, or if there
-/// were pings in seconds that lie within the silence as a whole.
+/// A silence only matters if the server owed something: an answer came late, or pings were sent in
+/// seconds that lie entirely within the silence.
 bool owed_something(const std::vector<Stretch>& stretches, const Stretch& at, double silence) {
     const double end = at.second + at.length;
     const auto around = between(stretches, at.second - std::ceil(silence), end + 1);
@@ -53,11 +53,11 @@ bool generator_stood_still(const std::vector<Stretch>& stretches, const Stretch&
     return seconds(meanwhile[Timing::loop_lag].max()) * 2 >= silence;
 }
 
-/// Neighbours that tell of the same silence are one.
+/// Neighbouring stretches that report the same silence count as one.
 Standstills standstills(const std::vector<Stretch>& stretches) {
     Standstills found;
     auto& all = found.of_the_server;
-    double until = -1;  // of the last one
+    double until = -1;  // the end of the last one
     for (const auto& stretch : stretches) {
         const double silence = silence_of(stretch);
         if (silence < standing_still || !owed_something(stretches, stretch, silence)) continue;

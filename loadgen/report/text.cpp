@@ -19,7 +19,7 @@ namespace {
 
 using Outcome = CheckResult::Outcome;
 
-/// The rows with counts, and what they are made of.
+/// Adds the rows with counts.
 class CountRows {
 public:
     CountRows(const RunRecord& record, TextTable& out)
@@ -203,7 +203,7 @@ const char* short_word(Outcome outcome) {
     return "none";
 }
 
-/// Those that had nothing to judge come last, in a line: the others are what one reads.
+/// Checks that had nothing to judge come last, in one line, because the other checks matter more.
 void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
     std::string not_made;
     out.line();

@@ -10,7 +10,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Where the setting stands, or else which one is meant.
+/// The place of the setting; if the group does not set it, the names of the group and the key.
 std::string blame(const GroupDraft& draft, const char* key) {
     const auto found = draft.where.find(key);
     return found != draft.where.end() ? found->second
@@ -31,7 +31,7 @@ bool writes(const GroupDraft& draft) {
     return draft.group.to_what != Group::To::nobody && draft.group.hostile == Hostile::none;
 }
 
-/// Makes a draft complete, step by step: each step needs those before.
+/// Makes a draft complete, step by step. Each step needs the steps before it.
 class Completion {
 public:
     Completion(ScenarioDraft& draft, double scale) : draft_(draft), scale_(scale) {}
@@ -55,7 +55,7 @@ private:
     void add_only_group() {
         draft_.groups.push_back(draft_.defaults);
         draft_.groups.back().group.name = "clients";
-        // What the scenario says of all is what its only group says.
+        // The settings of the whole scenario are those of its only group.
         draft_.groups.back().where = draft_.where;
     }
 
@@ -66,7 +66,8 @@ private:
         if (group.storm_after == Duration::zero()) group.storm_after = std::chrono::seconds(10);
     }
 
-    // What the scenario says of all is about clients that mean well.
+    // The settings of the whole scenario are meant for well-behaved clients, so hostile groups do
+    // not take them.
     static void forget_manners(GroupDraft& draft) {
         draft.group.to_what = Group::To::nobody;
         draft.group.silent = 0;
@@ -91,7 +92,7 @@ private:
                 continue;
             }
             draft.group.clients = static_cast<std::uint32_t>(draft.clients->of(total_));
-            // They are mixed in, and leave the others as many as they are.
+            // Hostile clients come in addition: they do not reduce the number of other clients.
             if (draft.group.hostile != Hostile::none) continue;
             given += draft.group.clients;
             shares += draft.clients->fraction;
@@ -104,7 +105,7 @@ private:
         give_rest(total_ - given, shares, open);
     }
 
-    // Groups that are given by number take part in --clients and --scale.
+    // --clients and --scale also change groups with a given number of clients.
     void fit_counts() {
         const auto written =
             static_cast<double>(std::max<std::uint64_t>(1, draft_.clients_written));
@@ -123,7 +124,7 @@ private:
 
     void give_rest(std::uint64_t rest, double shares, const std::vector<GroupDraft*>& open) {
         if (open.empty()) {
-            // Percentages of all were rounded down.
+            // Shares of the total were rounded down, so the largest group gets the rest.
             if (shares > 0.9999) largest().group.clients += static_cast<std::uint32_t>(rest);
             return;
         }
@@ -157,7 +158,7 @@ private:
 
     // -- storms --
 
-    // Those in the storm behave differently from the start: they neither write nor go silent.
+    // Clients of a storm form a group of their own, because they neither write nor go silent.
     void separate_storms() {
         std::vector<GroupDraft> separated;
         for (GroupDraft& draft : draft_.groups) {
@@ -212,7 +213,7 @@ private:
         return std::max(sum, 1.0);
     }
 
-    // Groups that start later have a rate of their own: nothing else arrives meanwhile.
+    // A group that starts later has the whole rate, because no other clients arrive meanwhile.
     void divide_ramp() {
         const double rate = draft_.defaults.ramp.value_or(2000 * scale_);
         const auto shares = [](const GroupDraft& draft) {
@@ -273,8 +274,8 @@ private:
 
     // -- hostile clients --
 
-    // The others have a while of their own first, to be compared with. It is of no use where nobody
-    // is hostile.
+    // Hostile clients come later, so that there is a time without them for comparison. A run
+    // without hostile clients needs no such time.
     void settle_hostiles() {
         const bool any = std::ranges::any_of(draft_.groups, [](const GroupDraft& draft) {
             return draft.group.hostile != Hostile::none && draft.group.clients > 0;

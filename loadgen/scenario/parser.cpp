@@ -23,7 +23,7 @@ auto key_named(const Keys& keys, std::string_view name) {
     return std::ranges::find(keys, name, [](const auto& key) { return key.name; });
 }
 
-/// Calls what may throw `std::invalid_argument`, and names the setting to blame.
+/// Calls `apply`. If it throws `std::invalid_argument`, the error names the setting.
 template <class Apply>
 void apply_named(const Setting& setting, Apply apply) {
     try {
@@ -64,7 +64,7 @@ void apply_to_group(GroupDraft& draft, const Setting& setting) {
     apply_named(setting, [&] { key->apply(draft, setting.value); });
 }
 
-/// Of the whole scenario, or the default of each group.
+/// Applies a setting of the whole scenario, or the default of each group.
 void apply_to_all(ScenarioDraft& draft, const Setting& setting) {
     draft.where[setting.key] = setting.where;
     const auto key = key_named(scenario_keys(), setting.key);
@@ -82,7 +82,7 @@ GroupDraft& group_named(ScenarioDraft& draft, const Setting& setting) {
                                          setting.group, did_you_mean(setting.group, names)));
 }
 
-/// Rates at the top are divided among the groups, so a group must not take the whole one.
+/// The scenario's rates are divided among the groups, so no group may take a whole rate as its own.
 void forget_shared_rates(GroupDraft& group) {
     group.messages.reset();
     group.ramp.reset();

@@ -8,8 +8,8 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Packets that clients send for one message: QoS 1 adds the receiver's PUBACK, QoS 2 PUBREL of the
-/// sender, PUBREC and PUBCOMP of the receiver.
+/// Packets that clients send for one message. QoS 1 adds the receiver's PUBACK. QoS 2 adds the
+/// sender's PUBREL, and the receiver's PUBREC and PUBCOMP.
 double packets_of_message(const Group& group, const Group& receivers) {
     double readers = 1;
     if (group.to_what == Group::To::rooms && receivers.rooms > 0)
@@ -39,12 +39,13 @@ std::uint32_t Scenario::clients() const {
 }
 
 std::uint32_t Scenario::due_by(Duration elapsed) const {
-    constexpr Duration login = std::chrono::seconds(10);  // that it may take
+    constexpr Duration login = std::chrono::seconds(10);  // the time that a login may take
     double due = 0;
     for (const Group& group : groups) {
         if (group.hostile != Hostile::none) continue;
         const double arrived = std::floor(group.ramp * seconds(elapsed - group.starts - login));
-        // Of groups that begin at once, the ramp is over before the rest begins.
+        // Groups that start at once finish their ramp before the measured part begins, so all their
+        // clients are due.
         due += group.starts == Duration::zero() ? group.clients
                                                 : std::clamp<double>(arrived, 0, group.clients);
     }

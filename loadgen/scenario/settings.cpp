@@ -42,7 +42,7 @@ std::string heading(std::string_view line, const std::string& where) {
     return std::string(name);
 }
 
-/// How many letters must be changed, added or left out to make one word of the other.
+/// How many letters must be changed, added or removed to turn one word into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -106,7 +106,7 @@ Setting read_override(std::string_view text) {
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string_view>& known) {
     std::string_view nearest;
-    std::size_t least = name.size() / 3 + 2;  // further away it is another word
+    std::size_t least = name.size() / 3 + 2;  // a larger distance means another word
     for (const auto candidate : known)
         if (const auto far = distance(name, candidate); far < least) {
             least = far;

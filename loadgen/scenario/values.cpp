@@ -102,7 +102,7 @@ Duration parse_time_above_zero(std::string_view text) {
     return duration;
 }
 
-// In CONNECT it is a 16-bit number of seconds, and with 0 no client would ever be closed.
+// CONNECT has a 16-bit number of seconds, and with 0 the server would never close a silent client.
 std::chrono::seconds parse_keepalive_time(std::string_view text) {
     const auto whole = std::chrono::duration_cast<std::chrono::seconds>(parse_duration(text));
     if (whole != parse_duration(text) || whole.count() < 1 || whole.count() > 65535)

@@ -10,11 +10,12 @@ namespace pulsegate::load {
 
 namespace {
 
-/// After a stall many messages are due at once; read between batches of this size.
+/// After a stall, many messages are due at once. At most this many are sent before the loop reads
+/// again.
 constexpr int messages_a_turn = 256;
 
-/// A client that naps, or is just coming back, doesn't write: somebody else does. A client that the
-/// server has kept out is not replaced.
+/// If a client naps or is about to come back, another client writes instead, chosen with at most
+/// this many tries. A client that the server keeps out is not replaced.
 constexpr int most_choices = 20;
 
 std::uint64_t tag_of(std::size_t slot, std::uint32_t number) {
@@ -98,7 +99,8 @@ void Chat::send(SwarmClient& sender, Time planned, Time now) {
         contact.is_room ? state_.room_topic(contact.number) : state_.client_topic(contact.number);
     const std::uint32_t number = sent.next();
     state_.note_sends(sender);
-    // Taken first: whatever the publish leads to knows of the message.
+    // The number is taken before the publish, so that everything that the publish leads to knows
+    // the message.
     if (sender.online()) sent.take(state_.common(now));
     if (!sender.online() ||
         !sender.mqtt.publish(topic, payload_, contact.qos, tag_of(slot, number))) {

@@ -41,7 +41,7 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
         flow = flows_.emplace(key, ReceivedFlow(client.attendance.stay_at_begin())).first;
     }
 
-    // It has arrived, so that it is not lost as well.
+    // A damaged message still counts as arrived, so that it is not counted as lost as well.
     const auto size = roster.message_size(message->sender, message->slot, message->sequence);
     if (publish.payload.size() != size || !is_whole(*message, as_bytes(publish.payload)))
         damaged(client, publish, now);
@@ -78,7 +78,7 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
                                     static_cast<int>(publish.qos)));
 }
 
-// MQTT-3.3.1-1: a PUBLISH that is sent again says so.
+// MQTT-3.3.1-1: a PUBLISH that is sent again must have DUP.
 void Deliveries::received_again(SwarmClient& client, const Publish& publish, bool is_same,
                                 Time now) {
     const auto message = message_in(publish);
@@ -121,8 +121,8 @@ void Deliveries::damaged(const SwarmClient& client, const Publish& publish, Time
                                     who(client), publish.payload.size(), publish.topic));
 }
 
-/// MQTT-3.8.4-8: the lower one of the sent and the granted QoS. A message may come before the
-/// SUBACK. MQTT-3.3.1-9: RETAIN is 0 for a subscription that was there before.
+/// MQTT-3.8.4-8: a message arrives at the lower one of the sent and the granted QoS. It may come
+/// before the SUBACK. MQTT-3.3.1-9: RETAIN is 0 for a subscription that existed before.
 void Deliveries::check_header(const SwarmClient& client, const Message& message,
                               const Publish& publish, Time now) {
     const auto contact = *state_.roster.contact(message.sender, message.slot);
@@ -157,8 +157,8 @@ void Deliveries::judge(Time now) {
     count_unreleased(now);
 }
 
-// What is younger than the drain may only be cut by the end, and what came before the present
-// connection is released on it.
+// Deliveries that began shortly before the end may be open only because of the end. Deliveries from
+// before the present connection are released on it, so the client needs some time on it.
 void Deliveries::count_unreleased(Time now) {
     const Duration patience = std::max(state_.scenario().drain, state_.scenario().ping_within);
     const Time due = state_.loop.seen_until() - patience;

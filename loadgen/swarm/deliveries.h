@@ -19,7 +19,8 @@ public:
     explicit Deliveries(SwarmState& state);
 
     void received(SwarmClient& client, const Publish& publish, Time now);
-    /// QoS 2: a PUBLISH again, before its PUBREL, or under its packet identifier another one.
+    /// QoS 2: a PUBLISH came again before its PUBREL (`is_same`), or another message came under its
+    /// packet identifier.
     void received_again(SwarmClient& client, const Publish& publish, bool is_same, Time now);
 
     /// A flow to a receiver of this worker, or to a room with a member of this worker.

@@ -84,8 +84,8 @@ void Departures::turn(Time now) {
         }
 }
 
-// Watchers are told nothing: the client is alive all the time, and a takeover must not show it as
-// offline.
+// The watchers are told nothing: the client is alive all the time, so a takeover must not show it
+// as offline.
 void Departures::change_network(SwarmClient& client, Time now) {
     state_.at(now).add(Count::network_changes);
     pings_.give_up(client, now);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr Duration read_every = std::chrono::milliseconds(20);
 
-/// So that a server that writes a lot doesn't keep the clients waiting.
+/// The maximum number of lines that are read at a time, so that a server that writes a lot does not
+/// delay the clients.
 constexpr int most_lines = 1000;
 
 constexpr std::uint32_t observer = UINT32_MAX;

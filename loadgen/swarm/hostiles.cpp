@@ -75,7 +75,7 @@ void Hostiles::begin(SwarmClient& client, Time now) {
         client.mqtt.open(now);
 }
 
-// Half of a CONNECT, for every second one; for the others nothing at all.
+// Half of the half-open clients send half of a CONNECT; the others send nothing.
 void Hostiles::opened(SwarmClient& client, Time) {
     if (kind(client) != Hostile::half_open || state_.choose(2) == 0) return;
     const std::string connect = client.mqtt.connect_packet();
@@ -126,7 +126,7 @@ void Hostiles::act(SwarmClient& client, Time now) {
     }
 }
 
-// CONNECT and then pings without end, byte by byte.
+// Sends a CONNECT and then pings without end, byte by byte.
 void Hostiles::dribble(SwarmClient& client) {
     if (client.mqtt.stage() != Stage::open) return;
     constexpr std::string_view ping("\xC0\x00", 2);
@@ -140,7 +140,7 @@ void Hostiles::dribble(SwarmClient& client) {
         client.script_at = static_cast<std::uint16_t>(connect.size());
 }
 
-// Noise, or packets in the wrong place: a second CONNECT, an acknowledgement of nothing.
+// Sends noise, or packets in the wrong place: a second CONNECT, or an acknowledgement of nothing.
 void Hostiles::babble(SwarmClient& client) {
     if (client.mqtt.stage() != Stage::open) return;
     std::string bytes;

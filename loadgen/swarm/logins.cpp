@@ -14,7 +14,8 @@ namespace {
 
 constexpr Duration login_timeout = 10s;
 
-/// So that a client that watches many fits into the packets that servers take.
+/// The maximum number of filters in a packet, so that the packets of a client that watches many
+/// users are not too large for servers.
 constexpr std::size_t filters_per_packet = 500;
 
 bool says_busy(Reason reason) {
@@ -98,8 +99,9 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
         second.add(Count::resumed);
         return came_in(client, now);  // its subscriptions are part of the session
     }
-    // Client identifiers are new in each run. But the server may know them from an attempt of which
-    // the answer was lost.
+    // Client identifiers are new in each run, so the server can't have a session before the first
+    // attempt. A later attempt may find the session of an earlier one, if the answer to that was
+    // lost.
     if (session_present && client.mqtt.connections() == 1)
         state_.count_violation(client, "a session is present before the first login", now);
     if (had_session) {

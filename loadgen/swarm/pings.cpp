@@ -8,7 +8,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// Where so many pings in a row find an earlier one open, one has lost its answer.
+/// If this many pings in a row are sent while an earlier one is open, an answer was lost.
 constexpr std::uint8_t most_behind = 3;
 
 Duration keepalive_of(const SwarmClient& client) {
@@ -39,14 +39,14 @@ void Pings::ping(SwarmClient& client, Time now) {
 }
 
 void Pings::answered(SwarmClient& client, Time sent, Time now) {
-    // Of the pings that wait, the one that `ping_sent` was told of is the last to be answered.
-    // Where one was given up, it is unknown which one this answer is for.
+    // If no ping is open any more, the ping that `ping_sent` was told of has been answered. If a
+    // ping was given up, it is unknown which ping this answer is for.
     if (client.mqtt.oldest_ping() == Time() && !client.mqtt.gave_up_pings())
         for (auto& flow : client.flows) flow.sent.ping_answered();
     Measurements& second = state_.at(sent);
     second.add(Count::pings_answered);
     second.add(Timing::ping, now - sent);
-    // The answer may have been there since the loop last looked.
+    // The answer may have waited unread since the loop last looked.
     if (!waited_too_long(sent)) return;
     second.add(Count::pings_late);
     state_.give_example(
@@ -57,8 +57,8 @@ void Pings::give_up(const SwarmClient& client, Time oldest, Time now) {
     if (oldest != Time() && waited_too_long(oldest)) missing(client, oldest, now);
 }
 
-// An answer that is lost is never missed for long: the next one is taken for it, and so on. But
-// from then on, some ping is open whenever the next one is due.
+// A lost answer is not missed by itself, because the next answer is taken for it, and so on. But
+// from then on, some ping is still open whenever the next one is due.
 void Pings::look_behind(SwarmClient& client, Time now) {
     const Time oldest = client.mqtt.oldest_ping();
     client.pings_behind = oldest == Time() ? 0 : static_cast<std::uint8_t>(client.pings_behind + 1);

@@ -19,7 +19,8 @@ Time PlannedRate::change_after(Time time) const {
     return change;
 }
 
-// `events`, or the part of one, are what the rate makes of the time until `next_`.
+// Moves `next_` forward by the time in which the rate makes this number of events, which may be a
+// fraction.
 void PlannedRate::advance(double events) {
     while (true) {
         const double rate = rate_at(next_);

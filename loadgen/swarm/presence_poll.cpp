@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t users_per_question = 100;
 
-/// A server that has not answered until then has no such API.
+/// If this many requests fail before the first answer, the server has no such API.
 constexpr unsigned most_first_troubles = 3;
 
 std::string token_in(const std::string& file) {
@@ -35,7 +35,7 @@ PresencePoll::PresencePoll(SwarmState& state, const Profiles& profiles)
     query_ = std::make_unique<PresenceQuery>(target.http, token_in(target.http_token_file));
 }
 
-// Of several servers, the API is that of the first.
+// If there are several servers, the API belongs to the first one.
 void PresencePoll::choose_clients() {
     const Roster& roster = state_.roster;
     std::vector<bool> shared(roster.clients());
@@ -73,7 +73,7 @@ void PresencePoll::ask() {
     query_->ask(names);
 }
 
-// An answer tells of each user that was asked for, once: a longer one is not worth the time.
+// An answer has each requested user once. An answer with more users is not judged.
 void PresencePoll::take(const PresenceQuery::Answer& answer, Time now) {
     if (!answer.trouble.empty()) return unanswered(answer.trouble, now);
     answered_ = true;
@@ -86,7 +86,7 @@ void PresencePoll::take(const PresenceQuery::Answer& answer, Time now) {
     if (!under_way_.empty()) unanswered("it does not tell of all users", now);
 }
 
-/// What is still under way.
+/// The requests for all users in `under_way_` failed.
 void PresencePoll::unanswered(const std::string& trouble, Time now) {
     if (answered_) {
         state_.at(now).add(Count::presence_unanswered, under_way_.size());
@@ -109,8 +109,9 @@ void PresencePoll::judge(Asked& asked, const PresenceQuery::User& told, Time sin
         fault(Count::presence_http_ghosts, client, "as online, and was gone beyond its limit", now);
 }
 
-// It is alive now: so it was all the time. A login may be told a little later. Before it was
-// complete, the server may not have seen its CONNECT, but the end of an older connection.
+// The client is alive now, and has been alive since well before the question: a login may be shown
+// a little late. While the login was incomplete, the server may have seen only the end of an older
+// connection.
 bool PresencePoll::alive_since(const SwarmClient& client, Time since, Time now) const {
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
     const Time begin = std::max(client.alive_changed, client.online_since);
@@ -118,7 +119,8 @@ bool PresencePoll::alive_since(const SwarmClient& client, Time since, Time now) 
            !state_.starved(client, now) && !profiles_.token_expired(client.number(), now);
 }
 
-// Of one that tries to come back the server may know more than we do.
+// A client that tries to come back is not judged, because the server may know more about it than we
+// do.
 bool PresencePoll::dead_since(const SwarmClient& client, Time since) const {
     using State = SwarmClient::State;
     const bool stays_away = client.state == State::napping || client.state == State::silent ||

@@ -8,7 +8,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// So little that a slow reader's server soon has nowhere to put what it sends.
+/// A buffer so small that the server soon can't send more to a slow reader.
 constexpr int slow_reader_buffer = 4096;
 
 /// The server's clock may be ahead of ours by this.

@@ -55,7 +55,8 @@ void ReconnectStorm::strike(Time now) {
     stage_ = Stage::vanishing;
 }
 
-/// Calls `act` for as many clients as fit into a turn. True: that was the last one.
+/// Calls `act` for as many clients as fit into a turn. Returns whether the last client was among
+/// them.
 template <class Act>
 bool ReconnectStorm::some(Act act) {
     Time now = Clock::now();
@@ -71,7 +72,7 @@ void ReconnectStorm::vanish_some() {
         pings_.give_up(client, now);
         client.attendance.goes(Attendance::Cause::planned);
         client.mqtt.reset();
-        // The server may take its time for so many at once.
+        // The server may need some time to notice so many losses at once.
         watchers_.lost(client, {now, Clock::now()});
         state_.enter(client, SwarmClient::State::napping);
         state_.agenda.cancel(client);
@@ -103,7 +104,7 @@ void ReconnectStorm::end(Time now) {
     mark(now, "storm is over");
 }
 
-// Of several storms, the name of the group tells which one.
+// If there are several storms, the name of the group tells which one this is.
 void ReconnectStorm::mark(Time now, std::string text) {
     const auto& groups = state_.scenario().groups;
     if (std::ranges::count(groups, true, &Group::storm) > 1) text += ": " + groups[group_].name;

@@ -10,7 +10,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// What a random number is for: each purpose has numbers of its own.
+/// The purpose of a random number. Each purpose has its own numbers.
 enum Purpose : std::uint64_t { for_contact, for_room, for_qos, for_size, for_watched };
 
 std::uint32_t silent_among(std::uint32_t clients, double share) {
@@ -82,7 +82,8 @@ std::optional<Roster::Contact> Roster::contact(std::uint32_t number, std::uint16
     return contact;
 }
 
-// The next one, if the dice hit somebody who falls silent: they are few, and spread evenly.
+// If the dice choose a client that can't be used, takes the next one that can: clients that fall
+// silent are few, and spread evenly.
 std::optional<std::uint32_t> Roster::choose_client(std::uint32_t sender, std::size_t group,
                                                    std::uint64_t dice) const {
     const std::uint32_t size = scenario_.groups[group].clients;
@@ -141,7 +142,8 @@ std::vector<std::uint32_t> Roster::watched_by(std::uint32_t number) const {
     if (its.watches == 0) return watched;
     const std::uint32_t size = scenario_.groups[its.watched].clients;
     const auto start = static_cast<std::uint32_t>(mix(seed_, for_watched, number) % size);
-    // Neighbours from a random one on: all different, and everybody is watched by as many.
+    // Takes neighbours from a random client on, so that all are different and the watchers are
+    // spread evenly.
     for (std::uint32_t step = 0; step < size && watched.size() < its.watches; ++step) {
         const std::uint32_t candidate = first_[its.watched] + (start + step) % size;
         if (same_server(candidate, number)) watched.push_back(candidate);

@@ -50,7 +50,7 @@ public:
     std::uint32_t rooms() const { return first_room_.back(); }
     std::uint32_t rooms_each(std::uint32_t number) const;
     std::vector<std::uint32_t> rooms_of(std::uint32_t number) const;
-    /// Which of its rooms this is, as an index of `rooms_of`.
+    /// The index of this room in `rooms_of`.
     std::optional<std::uint32_t> which_room(std::uint32_t number, std::uint32_t room) const;
 
     /// The users that it watches.

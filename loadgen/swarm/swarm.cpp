@@ -28,11 +28,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The loop comes by at least this often, so that a stall of the generator is noticed.
+/// The maximum time between turns of the loop, so that a stall of the generator is noticed.
 constexpr Duration heartbeat = 10ms;
 
-/// Where a worker has many packets a second to send and to read, it does so in rounds: half the
-/// CPU, for a latency that is higher by two rounds at most, one to send and one to read.
+/// If a worker sends and reads many packets a second, it works in rounds. This halves its CPU, and
+/// raises the latency by at most two rounds, one for sending and one for reading.
 Duration round_length(double packets) {
     if (packets > 10'000) return 1ms;
     return packets > 3000 ? 500us : Duration::zero();
@@ -141,7 +141,8 @@ void Swarm::Parts::go(Time at) {
     state.loop.wake_at(at);
 }
 
-// Clients that are away stay away: nobody could tell whether what waits for them would still come.
+// Clients that are away stay away. Otherwise nobody could tell whether the messages that wait for
+// them would still come.
 void Swarm::Parts::drain(Time now) {
     if (state.phase == Phase::idle || state.phase >= Phase::draining) return;
     state.phase = Phase::draining;
@@ -152,7 +153,7 @@ void Swarm::Parts::drain(Time now) {
     chat.drain();
 }
 
-/// Of the storm's clients the storm tells.
+/// Counts the clients that the server keeps out, except those of a storm, which the storm reports.
 void Swarm::Parts::count_kept_out(Time now) {
     for (const SwarmClient& client : state.clients) {
         const bool tries = client.state == State::waiting || client.state == State::joining;
@@ -272,7 +273,8 @@ void Swarm::Parts::subscribed(MqttClient& mqtt, std::span<const Reason> reasons,
     if (client.state != State::joining) tell_failure(client, now);  // its own topic was refused
 }
 
-/// Of a login. The attempt may have reached the server, even if it ended unanswered.
+/// Tells the watchers that a login failed. The attempt may have reached the server, even if it
+/// ended without an answer.
 void Swarm::Parts::tell_failure(SwarmClient& client, Time now) {
     watchers.fell_silent(client, {client.last_send, now});  // if its network had changed
     watchers.tried(client);
@@ -300,7 +302,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
 void Swarm::Parts::received(MqttClient& mqtt, const Publish& message, Time now) {
     SwarmClient& client = state.client(mqtt);
     if (client.state == State::hostile) return;
-    // What a kept session had waiting may come before the login is complete.
+    // Messages that waited in a kept session may come before the login is complete.
     if (client.state == State::joining) client.attendance.comes();
     if (watchers.received(client, message, now)) return;
     deliveries.received(client, message, now);
@@ -346,7 +348,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
             state.at(now).add(Count::token_expired);
             return state.enter(client, State::gone);
         case State::online: return lost_talker(client, ending, now);
-        default: return;  // half open, and closed before its client came back
+        default: return;  // a half-open connection, closed before its client came back
     }
 }
 

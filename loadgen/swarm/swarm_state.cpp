@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view room_level = "room/";
 
-/// With several transports there may be several servers of one and one of the other.
+/// The number of separate servers among which clients are divided. With several transports they are
+/// not divided, because there may be several servers of one transport and one of the other.
 std::uint32_t separate_servers(const Assignment& assignment) {
     if (assignment.target.cluster) return 1;
     const auto& servers = assignment.target.servers;
@@ -21,7 +22,7 @@ std::uint32_t separate_servers(const Assignment& assignment) {
     return static_cast<std::uint32_t>(std::max<std::size_t>(1, servers.size()));
 }
 
-/// For each group the nodes that its clients use in turn, if the servers are a cluster.
+/// For each group, the cluster nodes that its clients use in turn. Empty without a cluster.
 std::vector<std::vector<std::size_t>> nodes_of_groups(const Assignment& assignment) {
     std::vector<std::vector<std::size_t>> nodes;
     if (!assignment.target.cluster) return nodes;
@@ -86,7 +87,7 @@ bool SwarmState::starved(const SwarmClient& client, Time now) const {
 
 void SwarmState::give_example(std::string text) {
     if (examples.size() >= most_examples) return;
-    // A server's own words may be in it: they go to terminals, and into JSON.
+    // The text may contain the server's own words, and it goes to terminals and into JSON.
     std::ranges::replace_if(
         text, [](char c) { return c < ' ' || c > '~'; }, '?');
     examples.push_back(std::move(text));

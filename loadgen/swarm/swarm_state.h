@@ -43,10 +43,10 @@ public:
     /// Silence after which the server must close it; zero: never. It belongs to the last successful
     /// login: a new attempt changes nothing for the earlier connection.
     Duration limit_of(const SwarmClient& client) const;
-    /// Call it before and after sends, so that too long a silence is noticed.
+    /// Call it before and after sends, so that a silence that is too long is noticed.
     void note_sends(SwarmClient& client);
     SilenceAtClose silence_of(const SwarmClient& client, Time now) const;
-    /// The server was right to close it, because the generator kept it from sending.
+    /// True if the server was right to close it, because the generator kept it from sending.
     bool starved(const SwarmClient& client, Time now) const;
 
     // Measurements.

@@ -50,7 +50,7 @@ void Watchers::watch(std::uint32_t worker, std::uint32_t user) {
     if (std::ranges::find(workers, worker) == workers.end()) workers.push_back(worker);
 }
 
-/// Each once, although several of their clients may be among those that it watches.
+/// Each user is listed once, even if the watcher watches several of the user's clients.
 std::vector<std::uint32_t> Watchers::users_watched_by(std::uint32_t watcher) const {
     std::vector<std::uint32_t> users;
     for (const std::uint32_t client : state_.roster.watched_by(watcher))
@@ -96,13 +96,13 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
     return true;
 }
 
-/// How long what is read now may have waited for the generator.
+/// How long an event that is read now may have waited because of the generator.
 Duration Watchers::delay_at(Time now) const {
     const Duration blind = now - state_.loop.seen_until();
     return (blind > stall_limit ? blind : Duration::zero()) + state_.stalls.before(now);
 }
 
-/// In a kept session, while the client was away.
+/// In a kept session, a report may have waited while the client was away.
 bool Watchers::may_have_waited(const SwarmClient& client, Time now) const {
     return state_.group(client).kept_session && client.mqtt.connections() > 1 &&
            (!client.online() || now - client.online_since <= Presence::settling);
@@ -167,7 +167,8 @@ void Watchers::tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duratio
     facts_.push_back({client.number(), kind, state_.common(at.before), limit});
 }
 
-/// Of each user that somebody here watches to the end. The events file tells of all.
+/// Since when each user has been watched by a client that watches to the end. The events file shows
+/// all users from the start.
 std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
     std::unordered_map<std::uint32_t, Time> since;
     if (!state_.assignment.target.events_file.empty())
@@ -183,7 +184,7 @@ std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
     return since;
 }
 
-/// Of watchers that are there to the end.
+/// Judges the last reports to watchers that are online at the end.
 void Watchers::judge_last(Time until, Duration slack, Presence::Verdict& verdict) const {
     if (!state_.assignment.target.presence_topic) return;
     for (const SwarmClient& watcher : state_.clients) {
@@ -201,7 +202,7 @@ void Watchers::judge(Time now) {
         const auto found = since.find(user);
         return Presence::Bounds{slack, found == since.end() ? Time::max() : found->second};
     };
-    // What came later may be unread, or late because of the generator.
+    // Later reports may be unread, or late because of the generator.
     const Time read = std::min(now, state_.loop.seen_until());
     const Time until = state_.common(read - state_.stalls.before(read));
     auto verdict = presence_.judge(until, bounds_of);
@@ -244,7 +245,7 @@ void Watchers::judge(Time now) {
                 what = "changed its presence, and one watcher was told more than 10 s later";
                 break;
         }
-        // To the watchers of a server without presence nothing is shown: of that the check tells.
+        // If the server has no presence, watchers are shown nothing. A check reports that.
         if (presence_.nothing_observed()) continue;
         std::string text = fmt::format("client {} {}, {} after the start", fault.user, what,
                                        show(at - state_.started));

@@ -30,7 +30,8 @@ public:
     /// An observation. If it is not by a client, `observer` is not a client's number.
     void observed(const Presence::Observation& seen, Time now);
 
-    /// An event happened between these times: the generator may stall within any step.
+    /// The times between which an event happened. They differ, because the generator may stall at
+    /// any step.
     struct Moment {
         Time before{};
         Time after{};

@@ -24,7 +24,8 @@ public:
         there_ = true;
         ++stays_;
     }
-    /// It is there, and its subscriptions are granted; of the run's common clock.
+    /// The client is connected, and its subscriptions are granted. `now` is of the run's common
+    /// clock.
     void settles(Time now) {
         settled_ = now;
         first_settled_ = std::min(first_settled_, now);
@@ -43,7 +44,8 @@ public:
     std::uint32_t stay() const { return stays_; }  ///< this one or the last
     std::uint32_t stay_at_begin() const { return at_begin_; }
 
-    /// When it settled in this stay, and for the first time; `max()`: it has not, or is not there.
+    /// When the client settled in this stay, and when it settled for the first time; `max()`: it
+    /// has not.
     Time settled() const { return settled_; }
     Time first_settled() const { return first_settled_; }
 

@@ -13,7 +13,7 @@ Expiry CloseJudge::judge(const SilenceAtClose& close, Duration limit) const {
     if (close.since_before_send < limit) return Expiry::early;
     if (close.since_after_send - close.blind > bound) return Expiry::late;
 
-    // If the event loop keeps up, the close is taken to be when it was seen.
+    // If the event loop keeps up, the time when the close was seen counts as the time of the close.
     if (close.blind <= stall_limit)
         return close.since_after_send > bound ? Expiry::late : Expiry::in_time;
 

@@ -9,7 +9,7 @@ namespace pulsegate::load {
 
 /// How long a client had been silent when its close was seen.
 struct SilenceAtClose {
-    Duration since_before_send{};  ///< the longest possible, as the send took time
+    Duration since_before_send{};  ///< the longest possible silence, because the send took time
     Duration since_after_send{};
     Duration blind{};  ///< the close may have been this much before it was seen
 };

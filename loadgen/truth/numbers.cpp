@@ -6,7 +6,7 @@ namespace pulsegate::load {
 
 void Numbers::add(std::uint32_t from, std::uint32_t to) {
     if (from >= to) return;
-    // Those from `first` to before `last` touch the new range and become part of it.
+    // The ranges from `first` to before `last` touch the new range, and become part of it.
     const auto first = std::ranges::lower_bound(ranges_, from, {}, &Range::to);
     const auto last = std::ranges::upper_bound(ranges_, to, {}, &Range::from);
     if (first == last) {

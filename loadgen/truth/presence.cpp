@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Clocks of workers on several machines differ by less.
+/// The clocks of workers on several machines differ by less than this.
 constexpr Duration clock_error = 5ms;
 
 constexpr std::size_t liveness_size = 4 + 1 + 8 + 8;
@@ -46,7 +46,7 @@ std::size_t Presence::PairHash::operator()(const Pair& pair) const {
 
 Presence::Order Presence::observed(const Observation& told) {
     Told& before = last_told_[{told.observer, told.user}];
-    // MQTT-4.4.0-1: what was not acknowledged comes again on the next connection.
+    // MQTT-4.4.0-1: a message that was not acknowledged comes again on the next connection.
     const bool may_repeat = told.is_again && before.at < told.since;
     const Time earliest = told.may_have_waited ? before.at : told.at - told.delay;
     if (told.version < before.version) return may_repeat ? Order::repeated : Order::out_of_order;
@@ -135,9 +135,9 @@ void Presence::add_lives_of_client(std::span<const Liveness> facts, Lives& lives
     }
 }
 
-// Where one client has logged in before another one is gone, the user is there all the time. A
-// client that has fallen silent counts as there for the server until its limit, even if others come
-// and go meanwhile.
+// If a client has logged in before another client of the user is gone, the user is online all the
+// time. For the server, a client that has fallen silent stays online until its limit, even if other
+// clients come and go meanwhile.
 Presence::Lives Presence::united(Lives lives) {
     std::ranges::stable_sort(lives, {}, &Life::from);
     Lives all;
@@ -198,8 +198,7 @@ void Presence::judge_last(std::uint32_t observer, std::uint32_t user, Time since
         verdict.faults.push_back({Verdict::Fault::Kind::hidden, user, newest.first, observer});
 }
 
-// Each offline must be explained by an end of its own, of which a user who is back was not back
-// for long.
+// Each offline needs its own disconnect. If the user is back, it must have come back only recently.
 void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& lives,
                              Verdict& verdict) {
     if (lives.empty() || change.first < lives.front().from) return;
@@ -210,13 +209,15 @@ void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& li
         back = life.from;
         if (life.to > change.first + clock_error || life.shown_offline) continue;
         life.shown_offline = true;
-        // What waited for a watcher does not tell when the server noticed the end.
+        // If the report waited for its watcher, its time does not tell when the server noticed the
+        // end.
         const bool in_time = change.earliest >= life.to - clock_error;
         if (life.silent_end && !change.snapshot && in_time)
             verdict.detections.push_back(std::max(change.earliest - life.to, Duration::zero()));
         return;
     }
-    // Between two lives it is no fault: the server may have taken a login for good that failed.
+    // An offline between two lives is no fault: the server may have accepted a login that the
+    // client saw fail.
     const auto life = std::ranges::find_if(lives, [&](const Life& each) {
         return each.from <= change.first && change.first < each.to;
     });
@@ -227,8 +228,8 @@ void Presence::judge_offline(std::uint32_t user, const Change& change, Lives& li
         verdict.faults.push_back({Verdict::Fault::Kind::false_offline, user, change.first});
 }
 
-// An online behind an offline must be explained by a login of its own, of which the end is not long
-// past, unless the server may still take the user to be there.
+// Each online after an offline needs its own login that has not ended long ago, unless the server
+// may still consider the user online.
 void Presence::judge_onlines(std::uint32_t user, const std::vector<Liveness>& facts,
                              const Changes& changes, const Lives& lives, const Bounds& bounds,
                              Verdict& verdict) {
@@ -262,7 +263,7 @@ void Presence::judge_onlines(std::uint32_t user, const std::vector<Liveness>& fa
     }
 }
 
-// `until`: when the user was back, or when the observation ended.
+// `until` is the time when the user was back, or the end of the observation.
 void Presence::judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
                           const Bounds& bounds, Verdict& verdict) {
     using Kind = Verdict::Fault::Kind;
@@ -285,8 +286,8 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
     }
 }
 
-// News that came as a snapshot, or that waited for a watcher, don't tell whether anybody was there
-// to be told in time.
+// If the next report came as a snapshot, or waited for its watcher, it is unknown whether anybody
+// was watching at that time.
 bool Presence::watched_until_news(const Changes& changes, Time at, Time watched_since) {
     const auto next =
         std::ranges::find_if(changes, [at](const Change& change) { return change.first > at; });

@@ -41,8 +41,8 @@ void put(const Liveness& fact, Buffer& out);
 /// shown, a change that one observer is told long after another.
 class Presence {
 public:
-    /// So late a watcher may be told of an offline after the client is back: a server under load
-    /// sends both, one behind the other.
+    /// A watcher may be told of an offline this late after the client is back, because a server
+    /// under load sends the offline and the online one after the other.
     static constexpr Duration settling = std::chrono::seconds(10);
 
     struct Observation {
@@ -51,14 +51,14 @@ public:
         bool online = false;
         std::uint64_t version = 0;
         Time at{};  ///< of the run's common clock
-        /// The state as an answer to a question, not the report of a change. An observer asks once
-        /// when it begins to watch, so later it is told changes, however they are marked.
+        /// The state is the answer to a question, not the report of a change. An observer asks
+        /// once, when it begins to watch. Later it is told changes, however they are marked.
         bool snapshot = false;
-        /// Since then, the observer must be told each change; `max()`: it need not be told all.
+        /// The observer must be told each change after this time; `max()`: it need not be told all.
         Time since = Time::max();
         bool is_again = false;  ///< marked as a repetition of what it may not have acknowledged
-        Duration delay{};       ///< at most so much before `at`, it came to the generator
-        /// A kept session may have had it waiting since the observer was told something else.
+        Duration delay{};       ///< it may have arrived this long before `at`
+        /// The report may have waited in a kept session since the observer was told something else.
         bool may_have_waited = false;
     };
 
@@ -125,12 +125,13 @@ private:
         Time first;
         Time earliest;  ///< when the first report may have come
         bool online;
-        bool snapshot;  ///< nobody was there to be told at once
-        bool waited;    ///< for all that were told
+        bool snapshot;  ///< every report of it may be old
+        bool waited;    ///< every report of it may have waited
     };
     using Changes = std::vector<Change>;  ///< by version
 
-    /// A change that an observer was told late, or not, because it was told a later one next.
+    /// A change that an observer was told late, or was not told because it was told a later change
+    /// next.
     struct Skip {
         Verdict::Fault fault;
         Duration lasted;  ///< until the next change, or until it was told

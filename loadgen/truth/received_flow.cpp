@@ -6,7 +6,7 @@ namespace pulsegate::load {
 
 namespace {
 
-/// So long after a SUBACK, other nodes of a cluster may still not know of the subscription.
+/// For this long after a SUBACK, other nodes of a cluster may not know the subscription yet.
 constexpr Duration time_to_spread = std::chrono::seconds(5);
 
 }  // namespace
@@ -21,8 +21,8 @@ ReceivedFlow::Arrival ReceivedFlow::arrive(std::uint32_t number, QoS qos, bool d
     }
     if (fill(number)) return Arrival::behind;
 
-    // MQTT-4.4.0-1: what was not acknowledged on a connection is sent again on the next, before
-    // anything new, with DUP.
+    // MQTT-4.4.0-1: a message that was not acknowledged on a connection is sent again on the next
+    // one, before anything new, with DUP.
     const bool next_connection = stay != stay_;
     return qos == QoS::at_least_once && dup && next_connection ? Arrival::again_allowed
                                                                : Arrival::again;
@@ -45,13 +45,14 @@ bool ReceivedFlow::fill(std::uint32_t number) {
     return true;
 }
 
-// The first number of a gap that the server had to deliver, like those behind it.
+// The first number in the gap that had to be delivered; so had all later ones. The end of the gap
+// if there is none.
 std::uint32_t ReceivedFlow::first_owed(const FlowTotal& total, const Gap& gap,
                                        const Attendance& receiver, bool kept, bool may_still_come) {
     if (gap.before == gap.after) return gap.from;
     if (may_still_come) return gap.to;
     if (kept && gap.before > 0) return gap.from;
-    // Nobody keeps anything for a client that has never been there.
+    // The server keeps nothing for a client that has never been connected.
     const Time since = kept ? receiver.first_settled() : gap.settled;
     if (since == Time::max()) return gap.to;
     return total.times.first_after(since + time_to_spread, gap.from, gap.to);

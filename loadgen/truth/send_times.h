@@ -8,8 +8,8 @@
 
 namespace pulsegate::load {
 
-/// When the messages of a flow were sent, at the earliest. It remembers few times, so those of a
-/// long flow are coarse.
+/// The earliest times at which the messages of a flow were sent. It keeps few times, so the times
+/// of a long flow are coarse.
 class SendTimes {
 public:
     struct Entry {
@@ -21,8 +21,8 @@ public:
     /// The numbers and the times only grow.
     void add(std::uint32_t number, Time at);
 
-    /// The first of the numbers [from, to) that was surely sent after `time`, as all behind it
-    /// were; `to` if there is none.
+    /// The first of the numbers [from, to) that was surely sent after `time`, like all later ones;
+    /// `to` if there is none.
     std::uint32_t first_after(Time time, std::uint32_t from, std::uint32_t to) const;
 
     std::span<const Entry> entries() const { return entries_; }
@@ -33,7 +33,7 @@ private:
     void thin_out(Duration apart);
 
     std::vector<Entry> entries_;
-    Duration apart_{};  ///< the least between two
+    Duration apart_{};  ///< the smallest distance between two times
 };
 
 }  // namespace pulsegate::load

@@ -1,4 +1,4 @@
-// What the report plots, and how its axes write numbers. report.js draws it.
+// The plots of the report, and the formats of the numbers on their axes. report.js draws them.
 'use strict';
 
 /* exported number, plots, time */
@@ -28,8 +28,8 @@ function percent(value) {
     return plain.format(value * 100);
 }
 
-// `of` names lists or histograms of a run, and the first of them is what runs
-// are compared by
+// `of` names lists or histograms of a run. A comparison of runs shows only the
+// first of them.
 
 const plots = [
     {

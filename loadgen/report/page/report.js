@@ -7,7 +7,7 @@ const runs = data.runs;
 const compares = runs.length > 1;
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
-// Okabe and Ito's colours: those who see red and green alike tell them apart.
+// Okabe and Ito's colours: people who can't tell red from green can tell these apart.
 const light_palette = ['#0072b2', '#d55e00', '#009e73', '#a0568a', '#8a6d00', '#3a8fc4'];
 const dark_palette = ['#56b4e9', '#ff9248', '#2fc7a0', '#e39bc6', '#f0e442', '#9ad0f0'];
 
@@ -42,7 +42,7 @@ function theme(printing) {
 
 const mark_rows = 2;
 
-/// Vertical lines where something began; in a comparison only those of the first run.
+/// Vertical lines at the marks of a run; in a comparison, at the marks of the first run.
 const marks = {
     id: 'marks',
     afterDatasetsDraw(chart) {
@@ -57,7 +57,7 @@ const marks = {
         ctx.font = '11px system-ui, sans-serif';
         ctx.strokeStyle = ctx.fillStyle = chart.options.faint;
         ctx.setLineDash([4, 3]);
-        const free = Array(mark_rows).fill(0); // where the texts of a row end; what finds no room has none
+        const free = Array(mark_rows).fill(0); // where the texts of a row end; a mark without room has no text
         for (const mark of [...runs[0].marks].sort((a, b) => a.at - b.at)) {
             const at = x.getPixelForValue(mark.at / scale);
             if (at < area.left || at > area.right) continue;
@@ -96,7 +96,7 @@ function points_of(plot, run, name) {
     return run.histograms[name]?.map(([x, y]) => ({x, y: plot.kind === 'histogram' ? y * 100 : y}));
 }
 
-/// What a plot has to draw, or nothing.
+/// The data that a plot draws; empty if there are none.
 function datasets(plot) {
     const names = compares ? Object.entries(plot.of).slice(0, 1) : Object.entries(plot.of);
     const sets = [];
@@ -126,8 +126,8 @@ function styled(sets, plot, look) {
     });
 }
 
-/// Whether a value of a logarithmic axis is written beside it: where there are few powers of ten, their
-/// doubles and halves are, too.
+/// Whether a logarithmic axis is labelled at this value: at powers of ten and, if there are few of these, also at two
+/// and five times a power of ten.
 function is_round(value, ticks) {
     const leading = tick => Math.round(tick / 10 ** Math.floor(Math.log10(tick) + 1e-9));
     const powers = ticks.filter(tick => leading(tick.value) === 1).length;
