@@ -174,8 +174,7 @@ Membership::Result Membership::Impl::try_once(Deadline deadline, const Act& act)
 }
 
 /// Connects if necessary, and confirms this node's tokens. After that, the caller sends unanswered
-/// changes again. If Redis has a new run, it may have lost the latest changes, so these are written
-/// again, too.
+/// changes again. A new run of Redis may have lost the latest changes, so it gets them again.
 Membership::Result Membership::Impl::use(Deadline deadline) {
     if (redis_.is_connected() && is_usable_) return {};
     is_usable_ = false;
@@ -208,8 +207,7 @@ Membership::Result Membership::Impl::beat(Deadline deadline, bool is_new_run) {
     Result result = node_.beat(redis_.connection(), deadline, is_new_run, holdings_.is_owner());
     if (result.answer != Answer::done) return result;
     node_.renew(lease_);
-    // The latest changes must be written again on a new run, however long Redis was away. So only a
-    // heartbeat of the same run drops old ones.
+    // A new run gets the latest changes again, so only a heartbeat of the same run drops old ones.
     if (!is_new_run) holdings_.recent().keep(monotonic_now());
     return result;
 }
@@ -360,8 +358,7 @@ Membership::Result Membership::Impl::look() {
 
 /// Notes the result in `end_` if this incarnation or the data set has ended, and returns it.
 Membership::Result Membership::Impl::settled(Result result) {
-    // If tokens are missing, the node was condemned or Redis was emptied. The birth of the data set
-    // tells which.
+    // If tokens are missing, the birth of the data set tells: condemned, or Redis was emptied.
     if (result.answer == Answer::fenced && redis_.is_connected() && !is_rewriting_) {
         try {
             ClusterCalls calls(redis_.connection(), Clock::now() + look_patience);
