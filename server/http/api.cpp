@@ -75,6 +75,10 @@ boost::asio::awaitable<ApiReply> Api::answer(const ApiRequest& request) const {
     const Route::Method& method = *route.method(request.method);
     ApiReply reply = co_await call(method, context_, routed);
     if (is_audited(routed, route)) audit(routed, reply.status);
+    // Its token may have become invalid meanwhile. A change has been made, and its client must
+    // know.
+    if (!is_change(request))
+        if (auto refused = judge(request)) co_return *std::move(refused);
     co_return guard_.guarded(std::move(reply), request, method.role_needed());
 }
 

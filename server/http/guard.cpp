@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <boost/beast/core/string.hpp>
-#include <boost/beast/http/verb.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,12 +69,7 @@ std::optional<ApiReply> ApiGuard::refusal(const ApiRequest& request, AdminRole n
 }
 
 ApiReply ApiGuard::guarded(ApiReply reply, const ApiRequest& request, AdminRole needed) const {
-    if (!reply.stream) {
-        // What was changed is changed: its client must learn that.
-        const bool reads = request.method == boost::beast::http::verb::get ||
-                           request.method == boost::beast::http::verb::head;
-        return reads ? refusal(request, needed).value_or(std::move(reply)) : std::move(reply);
-    }
+    if (!reply.stream) return reply;
     reply.stream = [this, request, needed,
                     next = std::move(reply.stream)]() -> boost::asio::awaitable<std::string> {
         std::string piece = co_await next();

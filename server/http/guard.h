@@ -25,9 +25,8 @@ public:
     /// Nothing if a request that needs this role may be answered.
     std::optional<ApiReply> refusal(const ApiRequest& request, AdminRole needed) const;
 
-    /// The same reply, unless its token has become invalid while the reply was awaited: then a
-    /// request that reads is refused. A stream ends when the request would be refused. The guard
-    /// and the texts of the request must outlive it.
+    /// The same reply. If it is a stream, it ends when the request would be refused. The guard and
+    /// the texts of the request must outlive it.
     ApiReply guarded(ApiReply reply, const ApiRequest& request, AdminRole needed) const;
 
 private:

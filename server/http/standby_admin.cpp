@@ -135,6 +135,8 @@ struct StandbyAdmin::Impl {
         if (is_for_home(request)) {
             std::string token(guard.name_shown(request));
             ApiReply reply = co_await forwarding.answer(request, std::move(token));
+            if (!is_change(request))  // as in Api::answer
+                if (auto refused = judge(request)) co_return *std::move(refused);
             const bool is_known = reply.status == boost::beast::http::status::ok;
             const bool is_unknown = reply.status == boost::beast::http::status::not_found;
             if ((!is_known && !is_unknown) || !lifts_ban_of_edge(request))
