@@ -231,10 +231,7 @@ void Connection::read_frames(std::span<std::uint8_t> input, Millis now) {
         frames = state.unframer.next(input, front + payload, UINT32_MAX);
         payload += frames.payload;
         input = input.subspan(frames.consumed);
-        if (frames.event == Unframed::Event::ping) {
-            append_pong(outgoing(), frames.body);
-            sent_something();
-        }
+        if (frames.event == Unframed::Event::ping) send_pong(frames.body);
     } while (frames.event == Unframed::Event::ping || frames.event == Unframed::Event::pong);
     const bool ends = frames.event != Unframed::Event::none;
     state.rest.assign(input.begin(), ends ? input.begin() : input.end());

@@ -194,6 +194,7 @@ private:
     void trace_sent(std::string_view packets) const;
     Buffer& outgoing();
     void sent_something();
+    void send_pong(Bytes body);
     void cut(Limit limit, const char* why);
     void mark_dirty();
     void settle();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "protocol/decode.h"
+#include "protocol/websocket.h"
 #include "server/transport/connections/connection.h"
 
 namespace pulsegate {
@@ -14,9 +15,8 @@ namespace {
 /// A backlog of this size is offered to the socket at once instead of at the end of the turn.
 constexpr std::size_t flush_early = 64 * 1024;
 
-/// Bytes that may wait for a client that has not logged in: nobody's account has them. Its CONNACK
-/// fits, and so do some WebSocket pongs.
-constexpr std::size_t most_before_login = 1024;
+/// Bytes of pongs that may wait for a client that has sent no CONNECT: nobody's account has them.
+constexpr std::size_t most_pongs_before_login = 1024;
 
 }  // namespace
 
@@ -73,6 +73,15 @@ void Connection::sent_something() {
         cut(Limit::total_output_budget, "slow consumer: total output budget exceeded");
 }
 
+void Connection::send_pong(Bytes body) {
+    append_pong(outgoing(), body);
+    sent_something();
+    if (state_ != State::login || backlog() <= most_pongs_before_login) return;
+    if (!writing_) flush();
+    if (state_ == State::login && backlog() > most_pongs_before_login)
+        cut(Limit::output_budget, "slow consumer: it has not logged in and does not read");
+}
+
 void Connection::cut(Limit limit, const char* why) {
     context_.counters.count(limit);
     end({Cause::kicked, Reason::quota_exceeded, why});
@@ -89,12 +98,7 @@ void Connection::flush() {
     while (backlog() > 0) {
         const auto taken = send_now(socket_.get(), extras_.get(), *out_, sent_);
         if (taken < 0 && errno == EINTR) continue;
-        if (taken < 0 && errno == EAGAIN) {
-            wait_writable();
-            if (state_ == State::login && backlog() > most_before_login)
-                cut(Limit::output_budget, "slow consumer: it has not logged in and does not read");
-            return;
-        }
+        if (taken < 0 && errno == EAGAIN) return wait_writable();
         if (taken < 0) {
             out_.reset();
             // The peer's last packets can still be read. There may be a DISCONNECT among them.
