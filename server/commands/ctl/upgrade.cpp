@@ -30,11 +30,12 @@ struct UpgradeOptions {
 /// from the other, requests may fail, but one of the two always listens.
 GatewayClient::Answer await_end(const GatewayClient& gateway, std::chrono::seconds pause) {
     auto heard = Clock::now();
+    constexpr auto longest_silence = 70s;
     const auto deadline = heard + pause + 30s;
     for (;;) {
         try {
-            // During the pause, no answer comes.
-            auto answer = gateway.get("/api/v1/upgrade", pause + 10s);
+            // During the pause, no answer comes, nor for a minute if the rooms are divided anew.
+            auto answer = gateway.get("/api/v1/upgrade", pause + longest_silence);
             heard = Clock::now();
             const auto state = answer.ok() ? answer.json() : json::value();
             const auto& under_way = member_at(state, "under_way");
@@ -46,7 +47,7 @@ GatewayClient::Answer await_end(const GatewayClient& gateway, std::chrono::secon
                 "its settings name another admin-socket now: its log says which",
                 gateway.place().text()));
         } catch (const GatewayAway&) {
-            if (Clock::now() >= heard + pause + 10s) throw;
+            if (Clock::now() >= heard + pause + longest_silence) throw;
         }
         std::this_thread::sleep_for(50ms);
     }
