@@ -79,7 +79,7 @@ InboxDropped InboxAccess::drop_some(User& user, Millis now) {
         has_inbox |= session.is_inbox();
         if (!session.state.exchanges().outbox()) continue;
         dropped.messages += drop(session, messages_a_turn - dropped.messages);
-        if (const Outbox* const rest = session.state.exchanges().outbox(); rest && session.link)
+        if (const Outbox* const rest = session.state.exchanges().outbox())
             rest->for_each_sent_from_inbox([&](const Delivery&) { ++dropped.under_way; });
         if (dropped.messages >= messages_a_turn) {
             dropped.more = true;
