@@ -129,10 +129,11 @@ void DelayedPublishing::tick(Millis now) {
     if (place_.index != 0) return;
     messages_left_ = most_a_second;
     bytes_left_ = most_bytes_a_second;
-    if (!due_.empty())
-        publish_next(now);
-    else if (open_ == 0)
+    if (!due_.empty()) {
+        if (prepared_ == 0) host_.later(DelayedTurn{});  // otherwise its turns go on
+    } else if (open_ == 0) {
         take_some(now);
+    }
 }
 
 void DelayedPublishing::take_some(Millis now) {
@@ -190,10 +191,27 @@ bool DelayedPublishing::prepare() {
     ++open_;
     receipts_.report(receipt.close(), {}, [this](const Published&) {
         is_dropping_ = false;
-        host_.later(DelayedTurn{});
+        if (stopped_)
+            put_back_prepared();
+        else
+            host_.later(DelayedTurn{});
         published();
     });
     return false;
+}
+
+void DelayedPublishing::stop() {
+    stopped_ = true;
+    if (!is_dropping_) put_back_prepared();
+}
+
+/// To publish the prepared messages could take seconds. The store has those that it has not
+/// deleted.
+void DelayedPublishing::put_back_prepared() {
+    for (std::size_t i = 0; i < prepared_; ++i)
+        if (may_be_lost(due_[i])) journal_.put(std::move(due_[i]), {});
+    due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(prepared_));
+    prepared_ = 0;
 }
 
 void DelayedPublishing::publish(const PutDelayed& delayed, Millis now) {

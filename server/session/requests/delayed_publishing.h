@@ -73,8 +73,8 @@ public:
     void publish_next(Millis now);
     /// Drops messages that were taken and are not published yet.
     std::size_t drop_taken(const DelayedByClients& which);
-    /// Prepares no more messages: other due messages are published after the next start.
-    void stop() { stopped_ = true; }
+    /// Publishes no more messages: the others are published after the next start.
+    void stop();
     /// Continues after `stop`.
     void go_on() { stopped_ = false; }
     /// Forgets the messages that were taken, because the store was opened again: it gives them out
@@ -90,6 +90,7 @@ public:
 private:
     void take_some(Millis now);
     bool prepare();
+    void put_back_prepared();
     void publish(const PutDelayed& delayed, Millis now);
     void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
     void published();
