@@ -125,10 +125,8 @@ public:
     /// none are left, before handling anything else from other shards, and let no client publish.
     bool unfinished() const { return fan_out_.unfinished(); }
     void go_on(Millis now) { fan_out_.go_on(now); }
-    /// How many such messages are there, and are there too many for clients to end with their
-    /// wills?
+    /// How many such messages are there?
     std::size_t under_way() const { return fan_out_.under_way(); }
-    bool is_behind() const { return fan_out_.is_behind(); }
 
     /// Call it once a second, and again in the next turn of the loop while it returns true.
     [[nodiscard]] bool tick(Millis now);

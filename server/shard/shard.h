@@ -197,7 +197,6 @@ private:
         const bool rests = rest_ != Rest::none && !finishes_ended_;
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();
     }
-    bool delays_ends() const override { return broker_.is_behind(); }
 
     void move_login(unsigned shard, MovedLogin login) override;
     bool forward_login(Login& login) override;

@@ -54,8 +54,7 @@ ConnectionContext::ConnectionContext(Rounds& its_rounds, const TransportSettings
                  &Connection::shake_hands),
       begun_handshakes(its_rounds, handshakes_a_turn, TurnQueue::Turns::by_address,
                        &Connection::shake_hands),
-      lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown,
-           &shard) {}
+      lost(its_rounds, teardowns_a_turn, TurnQueue::Turns::in_order, &Connection::teardown) {}
 
 Transport::Transport(Rounds& rounds, const TransportSettings& settings, ConnectionCounts counts,
                      Counters& counters, Tracer& tracer, ConnectionOwner& owner)
@@ -167,9 +166,7 @@ void Transport::expire_due() {
     const Tick now = tick_at(monotonic_now());
     const auto expire = [](Wheel::Node& node) { connection_of(node).on_due(); };
     const auto began_at = context_.owner.work();
-    const auto may_go_on = [&] {
-        return context_.owner.work() - began_at < work_of_expiries && !context_.owner.delays_ends();
-    };
+    const auto may_go_on = [&] { return context_.owner.work() - began_at < work_of_expiries; };
     expiring_ = true;
     for (std::size_t left = expiries_a_turn; expiring_ && left > 0 && may_go_on(); --left)
         expiring_ = context_.wheel.advance(now, expire, 1);

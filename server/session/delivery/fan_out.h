@@ -53,9 +53,9 @@ public:
     bool unfinished() const { return !unfinished_.empty(); }
     /// How many such messages are there?
     std::size_t under_way() const { return unfinished_.size(); }
-    /// Are there so many that no session should end with a will? One is not too much: clients may
-    /// publish such messages all the time.
-    bool is_behind() const { return under_way() > 1; }
+    /// Do so many recipients wait behind the first one that no will should be published? Clients
+    /// may publish one such message after the other.
+    bool is_behind() const { return unfinished_.behind_first() >= settings_.recipients_a_turn; }
     /// The number of the last such message, and whether it or an earlier one is under way.
     std::uint64_t last_unfinished() const { return unfinished_.last(); }
     bool is_unfinished_upto(std::uint64_t number) const { return unfinished_.has_any_upto(number); }

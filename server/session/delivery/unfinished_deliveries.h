@@ -32,6 +32,8 @@ class UnfinishedDeliveries {
 public:
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
+    /// How many recipients do the messages behind the first one have?
+    std::size_t behind_first() const { return behind_first_; }
     /// The number of the message that was added last; they are numbered from 1.
     std::uint64_t last() const { return last_; }
     /// Is that message, or an earlier one, among them?
@@ -43,6 +45,7 @@ public:
     /// backends were told that the message waits; nothing: no such member is left.
     void add(MessageRef message, std::vector<Recipient> recipients, PartRef part,
              std::optional<std::string> told) {
+        if (!empty()) behind_first_ += recipients.size();
         entries_.push_back(
             {++last_, std::move(message), std::move(recipients), std::move(part), std::move(told)});
     }
@@ -78,6 +81,7 @@ private:
     }
 
     std::deque<Entry> entries_;
+    std::size_t behind_first_ = 0;
     /// The last message that was added before the session ended. A later session may have the same
     /// address.
     boost::unordered_flat_map<const Session*, std::uint64_t> ended_;
@@ -100,6 +104,7 @@ void UnfinishedDeliveries::advance(std::size_t most, Deliver deliver, Tell tell,
         if (entry.told) return;
         finish(entry.message, entry.part);
         entries_.pop_front();
+        if (!empty()) behind_first_ -= entries_.front().recipients.size();
     }
     ended_.clear();
 }

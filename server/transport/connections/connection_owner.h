@@ -58,10 +58,6 @@ public:
     /// Are other shards so far behind with this shard's messages that it should stop reading?
     virtual bool congested() = 0;
 
-    /// Are so many messages under way to very many clients that connections should end later? Their
-    /// wills would be further ones.
-    virtual bool delays_ends() const = 0;
-
 protected:
     ~ConnectionOwner() = default;
 };

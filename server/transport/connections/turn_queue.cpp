@@ -14,9 +14,8 @@ constexpr std::size_t looks_a_turn = 64;
 
 }  // namespace
 
-TurnQueue::TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve,
-                     const ConnectionOwner* delayed_by)
-    : rounds_(rounds), a_turn_(a_turn), turns_(turns), serve_(serve), delayed_by_(delayed_by) {}
+TurnQueue::TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve)
+    : rounds_(rounds), a_turn_(a_turn), turns_(turns), serve_(serve) {}
 
 TurnQueue::~TurnQueue() = default;
 
@@ -41,16 +40,12 @@ void TurnQueue::serve_all() {
 void TurnQueue::post() {
     rounds_.later([this] {
         std::size_t served = 0;
-        for (std::size_t looks = 0; looks < looks_a_turn && served < a_turn_ && may_serve();
+        for (std::size_t looks = 0; looks < looks_a_turn && served < a_turn_ && !waiting_.empty();
              ++looks)
             if (serve_first()) ++served;
         posted_ = !waiting_.empty();
         if (posted_) post();
     });
-}
-
-bool TurnQueue::may_serve() const {
-    return !waiting_.empty() && !(delayed_by_ && delayed_by_->delays_ends());
 }
 
 bool TurnQueue::serve_first() {

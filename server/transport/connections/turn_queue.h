@@ -13,7 +13,6 @@
 namespace pulsegate {
 
 class Connection;
-class ConnectionOwner;
 
 /// Connections of one shard that wait for a service that only a few of them get in each turn of the
 /// event loop. If thousands wait at once, other connections are served in between. If addresses
@@ -26,27 +25,22 @@ public:
     /// turn.
     using Serve = bool (Connection::*)();
 
-    /// While `delayed_by`, if there is one, delays ends, nobody is served.
-    TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve,
-              const ConnectionOwner* delayed_by = nullptr);
+    TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve);
     ~TurnQueue();
 
     void add(Connection& connection);
-    /// In any case.
     void serve_all();
     bool is_empty() const { return order_.empty(); }
 
 private:
     void expect();
     void post();
-    bool may_serve() const;
     bool serve_first();
 
     Rounds& rounds_;
     const std::size_t a_turn_;
     const Turns turns_;
     const Serve serve_;
-    const ConnectionOwner* const delayed_by_;
     boost::unordered_flat_map<Address, std::list<boost::intrusive_ptr<Connection>>> waiting_;
     std::list<Address> order_;  ///< the addresses of `waiting_`; the first one is served next
     bool posted_ = false;
