@@ -51,12 +51,17 @@ let open_talk = talk_of(LOBBY);
 function connect() {
     clearTimeout(retry);
     retry = 0;
+    latest?.close();
     const current = (latest = new Mqtt(
         `${scheme}://${location.hostname}:${port}${path}`,
         {clientId, user: me, password, sessionExpiry: 60},
         {
-            open: () => opened(current),
-            message: heard,
+            open: () => {
+                if (current === latest) opened(current);
+            },
+            message: message => {
+                if (current === latest) heard(message);
+            },
             close: why => {
                 if (current === latest) closed(why);
             },
@@ -266,7 +271,8 @@ function entry(talk) {
         element('div', 'titles', element('span'), element('small')),
         element('span', 'unread'),
     );
-    button.addEventListener('click', () => show(talk));
+    // Entries outlive a login, and talks do not.
+    button.addEventListener('click', () => show(talk_of(talk.topic, talk.user)));
     return element('li', '', button);
 }
 
