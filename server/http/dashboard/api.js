@@ -25,8 +25,9 @@ function url_of(path, parameters) {
     return `api/v1/${path}${query && `?${query}`}`;
 }
 
-async function ask(method, path, parameters, {body, accept, signal} = {}) {
+async function ask(method, path, parameters, {body, accept, after, signal} = {}) {
     const headers = {};
+    if (after !== undefined) headers['Last-Event-ID'] = after;
     if (token) headers.Authorization = `Bearer ${token}`;
     if (accept) headers.Accept = accept;
     if (body !== undefined) headers['Content-Type'] = 'application/json';
@@ -58,10 +59,11 @@ export async function get_unless(statuses, path, parameters, signal) {
     }
 }
 
-/// Server-sent events: calls `heard(name, data)` for each until the stream or the page ends. EventSource would not send
-/// the token.
-export async function listen(path, parameters, signal, heard) {
-    const answer = await ask('GET', path, parameters, {accept: 'text/event-stream', signal});
+/// Server-sent events: calls `heard(name, data, id)` for each until the stream or the page ends. `after` is the id of the
+/// last event before; `opened` is called when the stream has begun. EventSource would not send the token.
+export async function listen(path, parameters, signal, heard, {after, opened} = {}) {
+    const answer = await ask('GET', path, parameters, {accept: 'text/event-stream', after, signal});
+    opened?.();
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';
     for (;;) {
@@ -72,7 +74,7 @@ export async function listen(path, parameters, signal, heard) {
         text = events.pop();
         for (const event of events) {
             const fields = Object.fromEntries(event.split('\n').map(line => line.split(/: ?(.*)/s)));
-            if (fields.data !== undefined) heard(fields.event ?? 'message', JSON.parse(fields.data));
+            if (fields.data !== undefined) heard(fields.event ?? 'message', JSON.parse(fields.data), fields.id);
         }
     }
 }

@@ -1,6 +1,6 @@
 // Changes of presence, and events of a user, a client or an address, as they happen.
 
-import {listen} from './api.js';
+import {listen, repeat} from './api.js';
 import {choice, field, form, make, user_link} from './dom.js';
 import {clock, span} from './format.js';
 
@@ -18,14 +18,17 @@ function live_log(label) {
     };
 }
 
-export async function show(root, {signal}) {
+export async function show(root, {signal, failed}) {
     const log = live_log('Changes of presence');
     root.append(
         make('h1', {}, 'Presence'),
         make('p', {class: 'hint'}, 'Changes appear here as they happen.'),
         log.element,
     );
-    await listen('presence/changes', {}, signal, (name, change) => {
+    let after; // the id of the last change, if the gateway keeps changes
+    const heard = (name, change, id) => {
+        after = name === 'gone' ? undefined : (id ?? after);
+        if (name === 'gone') log.add(Date.now(), 'Some changes are missing here');
         if (name !== 'presence') return;
         const silence = change.silent_ms ? ` after ${span(change.silent_ms / 1000)} of silence` : '';
         log.add(
@@ -36,7 +39,10 @@ export async function show(root, {signal}) {
             change.cause ? `: ${change.cause}${silence}` : '',
             change.client ? ` (${change.client})` : '',
         );
-    });
+    };
+    // A stream ends with its gateway, also in an upgrade.
+    const opened = () => failed(null);
+    await repeat(1, signal, () => listen('presence/changes', {}, signal, heard, {after, opened}), failed);
 }
 
 export async function trace(root, {parameters, signal, go}) {
