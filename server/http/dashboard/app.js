@@ -130,6 +130,8 @@ find('forget').addEventListener('click', () => {
 
 // -- the header
 
+let is_away = false; // the header has said so
+
 repeat(
     2,
     new AbortController().signal,
@@ -146,7 +148,8 @@ repeat(
     error => {
         if (error) find('ready').dataset.state = 'not ready';
         if (error instanceof TypeError) set_text(find('ready'), 'no answer');
-        if (error) failure(error);
+        if (error || is_away) failure(error);
+        is_away = error !== null;
     },
 );
 

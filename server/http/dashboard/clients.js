@@ -25,6 +25,7 @@ export function pages(path, parameters, name, draw, {signal, failed}) {
     const rows = [];
     let after = null;
     async function add() {
+        more.disabled = true; // or a second click would fetch the same page
         try {
             const answer = await get(path, {...parameters, after, limit: 100}, signal);
             rows.push(...answer[name]);
@@ -32,8 +33,9 @@ export function pages(path, parameters, name, draw, {signal, failed}) {
             more.hidden = !after;
             list.replaceChildren(rows.length ? draw(rows) : make('p', {class: 'hint'}, 'There are none.'));
         } catch (error) {
-            failed(error);
+            if (!signal.aborted) failed(error);
         }
+        more.disabled = false;
     }
     add();
     return make('div', {}, list, more);
