@@ -7,9 +7,10 @@ install(FILES server/deploy/pulsegate.service server/deploy/pulsegate.socket
 install(FILES server/deploy/pulsegate.conf DESTINATION /etc/pulsegate)
 install(FILES server/deploy/pulsegate.logrotate DESTINATION /etc/logrotate.d RENAME pulsegate)
 install(FILES server/deploy/60-pulsegate.conf DESTINATION /usr/lib/sysctl.d)
-# In the folders that they have here, so that their links lead somewhere.
+# In the folders that they have here, so that most links work.
 install(FILES README.md DESTINATION share/doc/pulsegate)
-install(FILES server/README.md server/clients.md DESTINATION share/doc/pulsegate/server)
+install(FILES server/README.md server/accounts.md server/clients.md DESTINATION share/doc/pulsegate/server)
+install(FILES server/http/operation/openapi.json DESTINATION share/doc/pulsegate/server/http/operation)
 install(DIRECTORY server/docs DESTINATION share/doc/pulsegate/server FILES_MATCHING PATTERN "*.md")
 install(FILES server/deploy/README.md server/deploy/alerts.yml server/deploy/grafana.json server/deploy/haproxy.cfg
     server/deploy/nginx.conf server/deploy/60-pulsegate.conf DESTINATION share/doc/pulsegate/server/deploy)

@@ -187,7 +187,8 @@ class PackageTest(unittest.TestCase):
         listed = run("dpkg-deb", "-c", self.package)
         for page in ("man1/pulsegate.1.gz", "man1/pulsegate-loadgen.1.gz", "man5/pulsegate.conf.5.gz"):
             self.assertIn(f"usr/share/man/{page}\n", listed)
-        for page in ("README.md", "server/clients.md", "server/docs/runbook.md", "server/deploy/alerts.yml"):
+        for page in ("README.md", "server/accounts.md", "server/clients.md", "server/docs/runbook.md",
+                     "server/deploy/alerts.yml", "server/http/operation/openapi.json"):
             self.assertIn(f"usr/share/doc/pulsegate/{page}\n", listed)
 
     def check_service(self):
