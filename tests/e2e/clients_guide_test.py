@@ -184,18 +184,24 @@ class ExamplesTest(unittest.TestCase):
         status, said = self.gateway.ask("GET", f"/api/v1/clients?user={user}")
         return status == 200 and any(client["connected"] for client in said["clients"])
 
-    def test_the_backend_makes_tokens(self):
+    def test_the_backend_makes_tokens_and_serves_the_page(self):
         port = free_port()
         program = self.folder / self.placed("backend.mjs")
         program.write_text(program.read_text().replace("3000", str(port)))
         (self.folder / "secret").write_text(SECRET + "\n")
+        (self.folder / "node_modules").symlink_to(self.node / "node_modules")
+        page = self.folder / self.placed("page.html")
         self.start("node", program.name)
 
-        def token():
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/token", timeout=10) as answer:
-                return answer.read().decode()
+        def answer_to(path):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.read()
 
-        PahoClient(self.gateway, "alice-tablet", paho.MQTTv5, login=("alice", wait_until(token))).leave()
+        token = wait_until(lambda: answer_to("/token")).decode()
+        PahoClient(self.gateway, "alice-tablet", paho.MQTTv5, login=("alice", token)).leave()
+        self.assertEqual(answer_to("/page.html"), page.read_bytes())
+        library = self.node / "node_modules/mqtt/dist/mqtt.min.js"
+        self.assertEqual(answer_to("/mqtt.min.js"), library.read_bytes())
 
     def test_node(self):
         (self.folder / "node_modules").symlink_to(self.node / "node_modules")
