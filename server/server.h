@@ -47,7 +47,7 @@ struct ServerHost {
     Inheritance inheritance{};
 };
 
-/// Owns everything that serves: shards and their threads, admin API, event log, limits and
+/// Owns everything that serves: shards and their threads, HTTP API, event log, limits and
 /// authentication. Used from the main thread only.
 class Server {
 public:

@@ -26,7 +26,7 @@ struct Answer {
     json::object object() const { return json::parse(body).as_object(); }
 };
 
-/// Sends raw bytes to the admin API and reads to the end.
+/// Sends raw bytes to the HTTP API and reads to the end.
 Answer ask(const Gateway& gateway, const std::string& request) {
     Conversation c(gateway.http_port());
     c.send_bytes(request);

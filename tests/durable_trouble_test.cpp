@@ -21,7 +21,7 @@ void mend_store(DurableCluster& brokers) {
     brokers.settle();
 }
 
-/// Publishes by the admin API, which needs no store at QoS 0.
+/// Publishes by the HTTP API, which needs no store at QoS 0.
 void publish_to_all(DurableCluster& brokers, const std::string& topic, QoS qos) {
     Message message;
     message.topic = topic;

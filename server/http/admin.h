@@ -23,10 +23,10 @@ struct HttpCaller;
 struct ChatGateway;
 class Webhook;
 
-/// The admin API over HTTP: health, metrics, the wheel, users, their changes, bans, delayed
-/// messages, dead letters, backups. It owns its listeners and a thread of its own. It asks the
-/// shards through their mailboxes and never touches their state; the answer is 503 if a shard does
-/// not answer in time.
+/// The HTTP API: health, metrics, the wheel, users, their changes, bans, delayed messages, dead
+/// letters, backups. It owns its listeners and a thread of its own. It asks the shards through
+/// their mailboxes and never touches their state; the answer is 503 if a shard does not answer in
+/// time.
 class Admin {
 public:
     using Endpoint = boost::asio::ip::tcp::endpoint;

@@ -27,7 +27,7 @@ struct ConnectionBytes {
 
 /// Limits the connections (also by open files), the logins a second, and the memory of the process.
 /// It keeps a reserve of descriptors for connections that are refused with a reason, for files and
-/// for the admin API. At a limit new connections are refused; open ones stay. Any thread may call
+/// for the HTTP API. At a limit new connections are refused; open ones stay. Any thread may call
 /// it.
 class Admission {
 public:

@@ -27,7 +27,7 @@ struct BanCause {
     std::string reason{};  ///< the administrator's reason
 };
 
-/// A banned address, or a banned user, or one client of a user, as the admin API shows it.
+/// A banned address, or a banned user, or one client of a user, as the HTTP API shows it.
 struct Ban {
     std::string address{};
     std::string user{};

@@ -146,7 +146,7 @@ public:
         if (users == UsersAtStop::go_offline) disconnects_.announce_shutdown(now);
     }
 
-    /// For the admin API and metrics.
+    /// For the HTTP API and metrics.
     BrokerAdmin& admin() { return admin_; }
     const BrokerAdmin& admin() const { return admin_; }
     void drop_will(Session& session) { wills_.keep(session, nullptr); }

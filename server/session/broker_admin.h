@@ -42,7 +42,7 @@ struct InboxView;
 struct ShardContext;
 struct Tables;
 
-/// A shard's sessions from the viewpoint of the admin API and the metrics: it describes and changes
+/// A shard's sessions from the viewpoint of the HTTP API and the metrics: it describes and changes
 /// them. It owns nothing; it belongs to the shard's thread.
 ///
 /// The header only names the parts of a broker. A file that uses a part includes its header.

@@ -20,7 +20,7 @@ class RoomLogs;
 class Session;
 struct DormantRecord;
 
-/// What the admin API shows about a client and its session.
+/// What the HTTP API shows about a client and its session.
 struct ClientDescription {
     /// Present while the client is connected.
     struct Connected {

@@ -47,7 +47,7 @@ struct InboxDropped {
     bool more = false;          ///< more messages are left
 };
 
-/// The inbox of a user for the admin API: the messages that wait for the first device, and the
+/// The inbox of a user for the HTTP API: the messages that wait for the first device, and the
 /// messages that were handed out to a device and are not acknowledged.
 class InboxAccess {
 public:

@@ -17,7 +17,7 @@ constexpr Millis longest_silence = 98'303 * second;
 /// Longer than a day is taken for a typing error.
 constexpr Millis longest_drain = 86'400 * second;
 
-/// Listeners, admin API, event loops and logs.
+/// Listeners, HTTP API, event loops and logs.
 void add_general(Settings& settings, Config& config) {
     settings
         .each("listen", "URL", "",

@@ -13,7 +13,7 @@ struct Evicted;
 struct Eviction;
 struct ShardStatus;
 
-/// A shard as the admin API sees it, on the shard's thread. This header leaves out packets, logins
+/// A shard as the HTTP API sees it, on the shard's thread. This header leaves out packets, logins
 /// and connections, so files that include it compile faster.
 class ShardAdmin {
 public:

@@ -34,14 +34,14 @@ bool authenticates_clients(const Config& config, const ListenUrl& url);
 void check_public(const Config& config, const ListenUrl& url,
                   const boost::asio::ip::tcp::endpoint& endpoint);
 
-/// True if the admin API has a listener with TLS.
+/// True if the HTTP API has a listener with TLS.
 bool admin_has_tls(const Config& config);
 
-/// Makes the TLS sessions of the admin API's connections, with the present certificates. It asks
+/// Makes the TLS sessions of the HTTP API's connections, with the present certificates. It asks
 /// for no client certificate. Throws std::runtime_error that names the file and the remedy.
 std::function<SSL*()> admin_tls_sessions(const Config& config);
 
-/// The message about an admin API that everybody could reach.
+/// The message about an HTTP API that everybody could reach.
 std::string admin_is_public(const ListenUrl& url);
 
 }  // namespace pulsegate

@@ -104,14 +104,14 @@ void execute_durable(const std::string& binary, std::uint16_t port, std::uint16_
 /// The lines of Pulsegate's metrics that begin so.
 std::vector<std::string> metrics(std::uint16_t admin, std::string_view name) {
     const int socket = connect_from(0, admin);
-    if (socket < 0) fail("the admin API does not answer");
+    if (socket < 0) fail("the HTTP API does not answer");
     constexpr std::string_view request =
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     send(socket, request.data(), request.size(), MSG_NOSIGNAL);
     std::string answer;
     char bytes[16 * 1024];
     while (const auto size = recv(socket, bytes, sizeof bytes, 0)) {
-        if (size < 0) fail("the admin API does not answer");
+        if (size < 0) fail("the HTTP API does not answer");
         answer.append(bytes, static_cast<std::size_t>(size));
     }
     close(socket);

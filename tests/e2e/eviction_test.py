@@ -1,4 +1,4 @@
-"""A user's clients in the admin API: what it shows of them, and how it throws them out."""
+"""A user's clients in the HTTP API: what it shows of them, and how it throws them out."""
 
 import contextlib
 import threading

@@ -63,7 +63,7 @@ class StrangerTest(Scene, Folder):
 
 
 class AdminDoorTest(Scene, Folder):
-    """The admin API without its token."""
+    """The HTTP API without its token."""
 
     TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -14,7 +14,7 @@ std::size_t cost_of_all(const std::vector<Receiver>& receivers) {
     return cost;
 }
 
-/// The bytes that an operation refers to. The admin API submits the other kinds itself, or they
+/// The bytes that an operation refers to. The HTTP API submits the other kinds itself, or they
 /// have a fixed size.
 const auto cost_of_parts = Overloaded{
     [](const PutMessage& put) { return put.message->cost() + cost_of_all(put.receivers); },

@@ -30,7 +30,7 @@
 namespace pulsegate {
 
 /// Ends sessions and disconnects clients: expired sessions, clients with a login that is no longer
-/// valid, clients that the admin API disconnects, and the largest users when memory or the disk is
+/// valid, clients that the HTTP API disconnects, and the largest users when memory or the disk is
 /// short. It owns nothing; it belongs to the shard's thread.
 class Evictions {
 public:

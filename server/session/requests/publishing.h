@@ -46,7 +46,7 @@ public:
     void receive(Session& session, const Publish& publish, Millis now);
     void receive(Session& session, const Pubrel& pubrel);
 
-    /// Publishes a message of the admin API. Calls `published` on this thread when the message is
+    /// Publishes a message of the HTTP API. Calls `published` on this thread when the message is
     /// safe for all receivers, or when it can't be made safe.
     void publish(Message message, OnPublished published, Millis now);
 

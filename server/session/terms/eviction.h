@@ -11,7 +11,7 @@
 
 namespace pulsegate {
 
-/// Selects the clients of a user that the admin API disconnects.
+/// Selects the clients of a user that the HTTP API disconnects.
 struct Eviction {
     std::string user;
     std::optional<std::string> client{};  ///< nothing: all clients of the user
