@@ -18,11 +18,13 @@
 #include "server/store/mirror/mirrored_row.h"
 #include "server/store/rows/row_codec.h"
 #include "server/store/sqlite_ledger.h"
+#include "server/store/start/import.h"
 #include "server/store/start/opening.h"
 #include "tests/support/ledger_script.h"
 #include "tests/support/memory_rows.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/test_store.h"
 
 using namespace pulsegate;
@@ -202,6 +204,31 @@ TEST_CASE("where a receiver's copy lies is not known for ever: then it is delete
         CHECK(before.empty());
     });
     CHECK(visited == partitions);
+}
+
+TEST_CASE("an import has the messages that wait for later receivers only") {
+    const QuietLog quiet;
+    const TemporaryFolder folder;
+    {
+        SqliteLedger ledger({.folder = folder.path("data")});
+        StoredState nothing;
+        nothing.read(ledger);
+        commit(ledger, {session(1, user_ann), session(2, user_bob), put(5, {1}),
+                        PutReceiver{.stamp = 5, .receiver = {.owner = 2}}});
+        commit(ledger, {EndOwner{1}});
+    }
+    MemoryRows rows;
+    import_folder(folder.path("data"), rows);
+    {
+        SqliteLedger ledger(mirrored_in(rows));
+        StoredState state;
+        state.read(ledger);
+        CHECK(state.waits(2, 5));
+        commit(ledger, {Done{.owner = 2, .upto = 5}});
+        commit(ledger, {});  // deletes what nobody waits for
+    }
+    for (Partition partition = 0; partition < partitions; ++partition)
+        CHECK(fields_of(rows, "message", partition).empty());
 }
 
 TEST_CASE("what was told committed is in the rows, whatever they answer and whenever it dies") {

@@ -17,12 +17,17 @@ OwnerId owner_in(const ColumnValue& column) { return static_cast<OwnerId>(column
 
 }  // namespace
 
+/// A message without a known receiver may have others in the table `receiver`, so it is in the
+/// first partition.
 void RowPlaces::to_put(const MirroredTable& table, std::span<const ColumnValue> row,
                        const Visit& visit) {
-    if (table.place == Place::receivers)
-        visit_receivers(table, row, visit);
-    else
-        visit(of(table, row), encode_row(row));
+    if (table.place != Place::receivers) return visit(of(table, row), encode_row(row));
+    bool is_placed = false;
+    visit_receivers(table, row, [&](Partition partition, std::string part) {
+        is_placed = true;
+        visit(partition, std::move(part));
+    });
+    if (!is_placed) visit(0, encode_row(row));
 }
 
 /// If a receiver ended long ago, its partition is not known, so the row is deleted in all

@@ -12,7 +12,8 @@
 namespace pulsegate {
 
 /// The partitions of a row in the mirror. Nearly all rows are in one partition. A message is in the
-/// partitions of its receivers, in each with the receivers of that partition.
+/// partitions of its receivers, in each with the receivers of that partition. If no receiver is
+/// known, it is in the first partition.
 class RowPlaces {
 public:
     /// `owners` must outlive it.
