@@ -249,6 +249,44 @@ TEST_CASE("what could be read of a damaged database has another log of events") 
     CHECK(left.log != before.log);
 }
 
+TEST_CASE("a store that has lost its latest commits has another log of events") {
+    const QuietLog quiet;
+    const TemporaryFolder killed;
+    const std::string data = killed.path("data");
+    EventLogState before;
+    {
+        RealStore store;
+        store.fill({PutEvent{.body = "{}"}});
+        SqliteLedger ledger({.folder = store.folder()});
+        StoredState state;
+        state.read(ledger);
+        before = ledger.events();
+        CHECK(commit(ledger, {PutEvent{.body = "{}"}}) == Outcome::committed);
+        stored_of(ledger, {1});  // all files are written
+        std::filesystem::copy(store.folder(), data, std::filesystem::copy_options::recursive);
+    }
+    bool is_lost = true;
+    SUBCASE("its write-ahead log is there") { is_lost = false; }
+    SUBCASE("its write-ahead log is missing") {
+        CHECK(std::filesystem::remove(data + "/pulsegate.db-wal"));
+    }
+    SUBCASE("its write-ahead log is cut") {
+        std::filesystem::resize_file(data + "/pulsegate.db-wal", 100);
+    }
+    SUBCASE("its write-ahead log and its mark are missing") {
+        CHECK(std::filesystem::remove(data + "/pulsegate.db-wal"));
+        CHECK(std::filesystem::remove(data + "/pulsegate.db-mark"));
+    }
+    std::uint64_t log = 0;
+    {
+        const SqliteLedger ledger({.folder = data});
+        log = ledger.events().log;
+        CHECK(ledger.events().last == (is_lost ? 1 : 2));
+        CHECK((log != before.log) == is_lost);
+    }
+    CHECK(SqliteLedger({.folder = data}).events().log == log);
+}
+
 TEST_CASE("the number of a delayed message is not given again, though it is nowhere else") {
     const QuietLog quiet;
     RealStore store;

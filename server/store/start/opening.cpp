@@ -131,6 +131,9 @@ std::unique_ptr<Database> open_files(const StoreFolder& folder, bool was_closed)
     Recovery recovery(folder);
     recovery.run();
     auto database = open_database(folder.database(), nullptr, &folder, was_closed);
+    // The numbers of lost events are used again. So the log gets a new identity, and readers with
+    // an old cursor are told.
+    if (recovery.lost_commits()) database->run("DELETE FROM meta WHERE key = 'event_log'");
     if (!database->damaged()) return database;
     const std::string why = database->error_text();
     database.reset();

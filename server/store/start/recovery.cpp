@@ -80,7 +80,7 @@ void Recovery::check_wal() {
     check_mark(without, with);
     const bool is_open = without.clean == 0 && !has_no_log(folder_);
     if (!mark_ && !wal_.is_there() && is_open)
-        folder_.note_damage(
+        note_loss(
             fmt::format("{} is missing, and the store was not closed: the latest commits are lost",
                         folder_.wal()));
     if (wal_.is_damaged()) mend_wal(without.wal > 0 && without.wal == with.wal);
@@ -88,7 +88,7 @@ void Recovery::check_wal() {
 
 /// A WAL fits if it belongs to the same store, and its number is the one in the database or the
 /// next.
-bool Recovery::belongs(const Identity& without, const Identity& with) const {
+bool Recovery::belongs(const Identity& without, const Identity& with) {
     const char* why = nullptr;
     if (has_no_log(folder_))
         why = "of a database that has none, such as a backup";
@@ -99,25 +99,29 @@ bool Recovery::belongs(const Identity& without, const Identity& with) const {
     else if (without.store && with.wal > without.wal + 1)
         why = "newer than the database, which is an old copy";
     if (!why) return true;
-    folder_.note_damage(fmt::format("{} is {}: its content is ignored", folder_.wal(), why));
+    note_loss(fmt::format("{} is {}: its content is ignored", folder_.wal(), why));
     return false;
 }
 
 void Recovery::check_mark(const Identity& without, const Identity& with) {
     if (!mark_ || !without.store) return;  // damage is found elsewhere
     if (mark_->store != *without.store)
-        return folder_.note_damage(
+        return note_loss(
             fmt::format("{} is the database of a different store than before", folder_.database()));
     const bool is_latest = with.wal == mark_->at.wal;
     const StorePoint found{with.wal, is_latest ? wal_.frames().size() : 0};
     if (found >= mark_->at) return;
     const bool is_log_lost = found.wal + 1 >= mark_->at.wal && mark_->at.frames > 0;
     if (!is_log_lost)
-        return folder_.note_damage(
+        return note_loss(
             fmt::format("{} is an old copy: later commits are missing", folder_.database()));
-    folder_.note_damage(
-        fmt::format("{} is missing or cut: it has {} of {} pages of the latest commits",
-                    folder_.wal(), found.frames, mark_->at.frames));
+    note_loss(fmt::format("{} is missing or cut: it has {} of {} pages of the latest commits",
+                          folder_.wal(), found.frames, mark_->at.frames));
+}
+
+void Recovery::note_loss(std::string_view what) {
+    lost_commits_ = true;
+    folder_.note_damage(what);
 }
 
 /// `was_copied`: a checkpoint has copied all or some of these pages into the database.
@@ -131,9 +135,8 @@ void Recovery::mend_wal(bool was_copied) {
         spdlog::error("{} was damaged; all of its {} pages could be restored", folder_.wal(),
                       wal_.frames().size());
     else
-        folder_.note_damage(
-            fmt::format("{} is damaged: {} pages of the latest commits can't be read",
-                        folder_.wal(), missing.size()));
+        note_loss(fmt::format("{} is damaged: {} pages of the latest commits can't be read",
+                              folder_.wal(), missing.size()));
     const bool is_in_database = was_copied && !missing.contains(0);
     if (!missing.empty() && !is_in_database) return salvage(wal_, true);
     const std::string error = wal_.write_good(folder_.unfinished(), missing);

@@ -21,6 +21,9 @@ public:
     /// Makes a new database from the readable data of a database that SQLite has found damaged.
     void salvage(std::string_view why);
 
+    /// Were there commits that the files no longer have?
+    bool lost_commits() const { return lost_commits_; }
+
 private:
     /// The identity of the store, as the database's `meta` table has it.
     struct Identity {
@@ -33,14 +36,16 @@ private:
     std::uintmax_t database_size() const;
     void begin_without_database();
     void check_wal();
-    bool belongs(const Identity& without, const Identity& with) const;
+    bool belongs(const Identity& without, const Identity& with);
     void check_mark(const Identity& without, const Identity& with);
+    void note_loss(std::string_view what);
     void mend_wal(bool was_copied);
     void salvage(const WalFile& wal, bool is_mixed);
 
     const StoreFolder& folder_;
     WalFile wal_;
     std::optional<MarkedPoint> mark_;
+    bool lost_commits_ = false;
 };
 
 }  // namespace pulsegate
