@@ -15,7 +15,11 @@
 
 #include "server/store/database/database.h"
 #include "server/store/files/store_files.h"
+#include "server/store/pages/page_checksum.h"
+#include "server/store/pages/page_image.h"
+#include "server/store/pages/wal_file.h"
 #include "tests/support/quiet_log.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/test_store.h"
 
 using namespace pulsegate;
@@ -113,6 +117,30 @@ TEST_CASE("damage that only a write meets ends the ledger, and the next start sa
     CHECK(commit(*store, {DropBan{.user = "eve", .client = "", .address = ""}}) ==
           Outcome::committed);
     CHECK(store.stop());
+}
+
+TEST_CASE("messages of several pages are read from the log alone when the database is lost") {
+    const QuietLog quiet;
+    const std::vector<Stamp> stamps{1, 2, 3, 4, 5};
+    UsedFolder store;
+    store.start();
+    std::vector<Operation> many{session(1)};
+    for (const Stamp stamp : stamps) many.push_back(put(stamp, {1}, std::string(20'000, 'x')));
+    CHECK(commit(*store, std::move(many)) == Outcome::committed);
+    CHECK(stored_of(*store, stamps) == stamps);
+    const TemporaryFolder killed;
+    const std::string data = killed.path("data");
+    fs::copy(store.folder(), data, fs::copy_options::recursive);
+    const std::string database = data + "/pulsegate.db";
+    std::ofstream(database) << std::string(10'000, 'z');
+    const WalFile wal(database + "-wal");
+    CHECK(PageImage(database, &wal).usable() == checked_page_size - page_checksum_size);
+    fs::remove(database);
+    SqliteLedger ledger({.folder = data});
+    StoredState state;
+    state.read(ledger);
+    CHECK(stored_of(ledger, stamps) == stamps);
+    for (const Stamp stamp : stamps) CHECK(state.waits(1, stamp));
 }
 
 TEST_CASE("a folder that is moved is a disk that takes nothing, until it comes back") {

@@ -38,7 +38,9 @@ public:
 
 private:
     Quality read_file(std::uint32_t number, DatabasePage& page) const;
+    void find_frames();
     std::size_t find_usable() const;
+    bool read_header(DatabasePage& page) const;
 
     UniqueFd file_;
     const WalFile* wal_;
