@@ -74,6 +74,9 @@ public:
         cluster_.end_turn();
     }
 
+    /// Its node is out of reach for a moment, or within reach again.
+    void set_cut_off(bool is_cut_off) { link_.is_cut_off = is_cut_off; }
+
     void lose() {
         if (link_.ending) return;
         link_.end({Cause::connection_lost, Reason::success, "lost"});
@@ -259,6 +262,31 @@ TEST_CASE("a group passes over the members of a lost node until they are back") 
     here.expect("30 r s't' 'e'");
 }
 
+TEST_CASE("a group recalls nothing from a member who is back, though its node is out of reach") {
+    BrokerCluster cluster({}, 2);
+    const unsigned home = home_shard("$share/g/t", 2);
+    const auto name = at_home(cluster, 1 - home, "one");
+    const auto other_name = at_home(cluster, home, "other");
+    Caller one(cluster, name);
+    Caller other(cluster, other_name);
+    one.send(keeps_session(name, name)).read_pending();
+    one.send("82 r k1 [ ] s'$share/g/t' 01");
+    deliver_all(cluster);
+    one.expect("90 r k1 [ ] 01");
+    other.send("10 r s'MQTT' 04 02 k10 s'" + other_name + "'").read_pending();
+    other.send("82 r k1 s'$share/g/t' 01").expect("90 03 k1 01");
+    other.send("32 r s't' k7 'm'").expect("40 02 k7");  // it is the first member's turn
+    deliver_all(cluster);
+    one.expect("32 r s't' k1 [ ] 'm'");
+
+    one.lose_node();
+    Caller back(cluster, name);
+    back.send(keeps_session(name, name)).read_pending();
+    back.set_cut_off(true);
+    deliver_all(cluster);
+    other.expect_nothing();
+}
+
 TEST_CASE("a connection of a lost node leaves room for its user's next one") {
     BrokerSettings settings;
     settings.max_connections_per_user = 1;
@@ -270,6 +298,9 @@ TEST_CASE("a connection of a lost node leaves room for its user's next one") {
     CHECK(first.send(connect("first")).login_answer() == Reason::success);
     Caller early(cluster, "ann");
     CHECK(early.send(connect("second")).login_answer() == Reason::quota_exceeded);
+    first.set_cut_off(true);
+    Caller during_break(cluster, "ann");
+    CHECK(during_break.send(connect("second")).login_answer() == Reason::quota_exceeded);
     first.lose_node();
     Caller second(cluster, "ann");
     CHECK(second.send(connect("second")).login_answer() == Reason::success);

@@ -307,7 +307,7 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     const auto found = members_.find(recall.member);
     if (found == members_.end()) return;
     Session& session = *found->second;
-    if (session.link && !session.link->is_adrift()) return;  // it is back
+    if (session.link && !session.link->is_cast_adrift()) return;  // it is back
     const Outbox* const outbox = session.state.exchanges().outbox();
     const bool is_member = session.state.subscribed(router_, recall.share);
     if (!outbox || !outbox->has_shared() || !is_member) return;

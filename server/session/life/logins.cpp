@@ -330,7 +330,7 @@ bool Logins::is_full(const User& user, std::string_view client) const {
     const auto most = settings_.max_connections_per_user;
     if (most == 0 || user.here + waiting_ < most) return false;
     const auto counts = [](const Session& session) {
-        return session.link && !session.link->is_adrift();
+        return session.link && !session.link->is_cast_adrift();
     };
     const auto connected = std::ranges::count_if(user.devices, [&](const Device& device) {
         return counts(static_cast<const Session&>(device));

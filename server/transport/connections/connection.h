@@ -89,6 +89,7 @@ public:
     void connack_sent() override { context_.owner.on_connack(*this); }
     bool broken() const override { return state_ == State::lost; }
     bool is_adrift() const override { return channel() && channel()->is_cut_off(); }
+    bool is_cast_adrift() const override { return channel() && channel()->is_adrift(); }
     bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
