@@ -360,6 +360,8 @@ TEST_CASE("an owner that connects again while a replica is missing keeps its dat
         CHECK_FALSE(other.await_ownership(after_two_leases()));
         CHECK(looks.answer() == Answer::done);
     }
+    // The owner stands still, and `other` could not take over.
+    CHECK_FALSE(other.await_ownership(after_two_leases()));
     CHECK(look(owner) == Answer::done);
     CHECK(owner.may_serve());
     const auto result = owner.write({row(0, "t", "f", "1")}, false);

@@ -150,13 +150,15 @@ void ClusterNode::renew(ServingLease& lease) const {
 
 // -- judging --
 
-void ClusterNode::judge(RedisConnection& redis, Deadline deadline, NodeLink& link) {
+void ClusterNode::judge(RedisConnection& redis, Deadline deadline, NodeLink& link,
+                        const std::function<void()>& before_condemning) {
     link.watch(addresses(place_.pace.beat));
     if (judge_->is_first_lease(monotonic_now())) return;
     for (Beat& beat : poll_.beats) {
         if (beat.is_condemned || beat.incarnation == own_.incarnation) continue;
         const auto report = link.report(link_of(beat), 2 * place_.pace.beat);
         if (!judge_->is_dead(beat, report && report->is_gone(beat.incarnation))) continue;
+        before_condemning();
         beat.is_condemned = ClusterCalls(redis, deadline).condemn(own_.incarnation, beat);
         if (!beat.is_condemned) continue;
         judge_->note_condemned(beat.incarnation);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -56,8 +57,11 @@ public:
                           bool is_owner);
     void renew(ServingLease& lease) const;
 
-    /// Condemns dead nodes, and makes the link ask nodes that may be dead.
-    void judge(RedisConnection& redis, Deadline deadline, NodeLink& link);
+    /// Condemns dead nodes, and makes the link ask nodes that may be dead. `before_condemning` is
+    /// called before each condemnation. A node that may not claim throws there: an owner that is
+    /// condemned exits, and then no node would serve.
+    void judge(RedisConnection& redis, Deadline deadline, NodeLink& link,
+               const std::function<void()>& before_condemning);
     /// Call it when Redis does not answer: makes the link ask all nodes.
     void ask_all(NodeLink& link) const;
 

@@ -247,7 +247,7 @@ bool Membership::Impl::await_ownership(const std::function<bool()>& give_up) {
 Membership::Result Membership::Impl::take_turn(Deadline deadline) {
     Result result = beat(deadline, false);
     if (result.answer != Answer::done) return result;
-    node_.judge(redis_.connection(), deadline, link_);
+    node_.judge(redis_.connection(), deadline, link_, [&] { redis_.require_terms_now(deadline); });
     tokens_ = ClusterCalls(redis_.connection(), deadline).tokens();
     known_.resize(partitions);
     for (std::size_t p = 0; p < partitions; ++p) {
@@ -346,7 +346,7 @@ Membership::Result Membership::Impl::look() {
     Result result = settled(attempt(deadline, [&] {
         Result answer = beat_if_due(deadline);
         if (answer.answer != Answer::done) return answer;
-        node_.judge(redis_.connection(), deadline, link_);
+        node_.judge(redis_.connection(), deadline, link_, [] {});
         if (monotonic_now() < next_closer_look_) return answer;
         redis_.look_closer(deadline);
         next_closer_look_ = monotonic_now() + closer_look;
