@@ -207,8 +207,8 @@ Membership::Result Membership::Impl::beat(Deadline deadline, bool is_new_run) {
     Result result = node_.beat(redis_.connection(), deadline, is_new_run, holdings_.is_owner());
     if (result.answer != Answer::done) return result;
     node_.renew(lease_);
-    // A new run gets the latest changes again, so only a heartbeat of the same run drops old ones.
-    if (!is_new_run) holdings_.recent().keep(monotonic_now());
+    // A new run gets the latest changes again. Before it meets the terms, it may lose them again.
+    if (!is_new_run && redis_.has_terms()) holdings_.recent().keep(monotonic_now());
     return result;
 }
 

@@ -11,9 +11,9 @@
 
 namespace pulsegate {
 
-/// The changes that Redis has accepted in the last ten seconds. A failover may lose them, and then
-/// their owner writes them again. It keeps at most 64 MB; beyond that, it drops and counts the
-/// oldest changes.
+/// The changes that Redis has accepted in the last ten seconds, or since it last met the terms of
+/// its owner. A failover may lose them, and then their owner writes them again. It keeps at most 64
+/// MB; beyond that, it drops and counts the oldest changes.
 class RecentUnits {
 public:
     static constexpr Millis kept_for = 10'000;

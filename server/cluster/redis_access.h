@@ -32,6 +32,8 @@ public:
         has_terms_ = false;
         require_terms(deadline);
     }
+    /// Have they been met on this connection? It asks nobody.
+    bool has_terms() const { return has_terms_; }
     void drop(const std::string& why);
     /// Call it when the connection works, but Redis does not behave as required.
     void note_trouble(const std::string& why);
