@@ -17,6 +17,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/url.h"
+#include "server/cluster/link/carried_request.h"
 #include "server/cluster/membership.h"
 #include "server/edge/link_exchange.h"
 #include "server/events/webhook.h"
@@ -37,8 +38,12 @@ using boost::asio::ip::tcp;
 /// The descriptors that are not for clients: event loops, listeners, admin and auth-hook
 /// connections, files, and a reserve.
 std::size_t own_files(const Config& config) {
+    // A request that is carried has a connection, which was a guest, and both ends of a socket
+    // pair.
+    constexpr int of_link = most_link_guests + 2 * most_carried_requests;
     const auto& hook = config.authenticator.hook;
-    return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0);
+    return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0) +
+           (config.cluster.redis ? of_link : 0);
 }
 
 /// If a login waited longer for its check, it would time out before its answer.

@@ -27,6 +27,12 @@ struct CarriedRequest {
     bool operator==(const CarriedRequest&) const = default;
 };
 
+/// The most requests that a node answers for other nodes at a time.
+inline constexpr int most_carried_requests = 256;
+/// The most connections to a node's link that have not shown yet which node they are: so many
+/// requests may come at once, and the other nodes beside them.
+inline constexpr int most_link_guests = most_carried_requests + 64;
+
 /// The node's answer to the hello, with its line end:
 ///
 ///     pulsegate-http 1 east#fedcba9876543210 6f1c… 192.0.2.7 shop

@@ -25,9 +25,6 @@ using boost::system::error_code;
 using namespace std::chrono_literals;
 
 constexpr auto guest_time = 2s;
-constexpr int most_requests = 256;
-/// So many requests may come at once, and the other nodes beside them.
-constexpr std::size_t most_guests = most_requests + 64;
 
 }  // namespace
 
@@ -59,7 +56,7 @@ asio::awaitable<void> LinkListener::accept() {
             pause.expires_after(100ms);
             co_await pause.async_wait(token);
         } else {
-            if (guests_.size() >= most_guests) close_oldest_guest();
+            if (std::ssize(guests_) >= most_link_guests) close_oldest_guest();
             asio::co_spawn(acceptor_.get_executor(), serve(std::move(socket)), asio::detached);
         }
     }
@@ -159,7 +156,7 @@ void LinkListener::accept_edges(unsigned shards, EdgeHandler handler,
 /// already carries too many.
 UniqueFd LinkListener::hand_over(CarriedRequest request) {
     const std::lock_guard lock(mutex_);
-    if (!request_handler_ || requests_ >= most_requests) return {};
+    if (!request_handler_ || requests_ >= most_carried_requests) return {};
     auto [ours, theirs] = socket_pair();
     if (ours) request_handler_(std::move(theirs), std::move(request));
     return std::move(ours);
