@@ -197,7 +197,7 @@ void close_old_connections() {
     if (std::getenv(goes_on)) ::closefrom(STDERR_FILENO + 1);
 }
 
-/// Another node has the data now, and this process was to end anyway.
+/// Another node may have the data now, and this process was to end anyway.
 [[noreturn]] void end_without_data() {
     say_at_once("another node may be serving the clients: exiting");
     std::_Exit(not_stored);
