@@ -287,6 +287,27 @@ TEST_CASE("a group recalls nothing from a member who is back, though its node is
     other.expect_nothing();
 }
 
+TEST_CASE("a group passes over a member that joins with a connection of a lost node") {
+    BrokerCluster cluster({}, 2);
+    const auto late_name = at_home(cluster, 0, "late");
+    const auto here_name = at_home(cluster, 1, "here");
+    Caller late(cluster, late_name);
+    Caller here(cluster, here_name);
+    late.send("10 r s'MQTT' 04 02 k10 s'" + late_name + "'").read_pending();
+    here.send("10 r s'MQTT' 04 02 k10 s'" + here_name + "'").read_pending();
+    here.send("82 r k1 s'$share/g/t' 00");
+    deliver_all(cluster);
+    here.expect("90 03 k1 00");
+    late.lose_node();
+    late.send("82 r k1 s'$share/g/t' 00");
+    deliver_all(cluster);
+    for (int i = 0; i < 2; ++i) {
+        here.send("30 r s't' 'm'");
+        deliver_all(cluster);
+        here.expect("30 r s't' 'm'");
+    }
+}
+
 TEST_CASE("a connection of a lost node leaves room for its user's next one") {
     BrokerSettings settings;
     settings.max_connections_per_user = 1;

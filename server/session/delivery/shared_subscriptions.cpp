@@ -56,6 +56,10 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
                                 .owner = session.state.owner,
                                 .reply_to = place_.index,
                                 .receipt = is_awaited ? receipt->add_part() : 0});
+    if (!session.link || !session.link->is_cast_adrift()) return;
+    // A connection may handle packets that it had read before it lost its node.
+    const auto gives_back = GroupMembership::Change::gives_back;
+    send(group, GroupMembership{gives_back, std::string(share), session.id});
 }
 
 void SharedSubscriptions::leave(Session& session, std::string_view share) {
