@@ -14,7 +14,7 @@ DOCS = SERVER / "docs"
 LOG_LINES = DOCS / "log-lines.md"
 PAGES = [DOCS / "runbook.md", LOG_LINES, DOCS / "production.md", DOCS / "changes.md", REPOSITORY / ".github" / "CONTRIBUTING.md"]
 
-CALL = re.compile(r"spdlog::(?:info|warn|error|critical)\(|\blog_(?:limited|line)\(|\bsay_at_once\(|\bnote_damage\(")
+CALL = re.compile(r"spdlog::(?:info|warn|error|critical)\(|\blog_(?:limited|line)\(|\bsay_at_once\(|\bnote_(?:damage|loss)\(")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 LEVELS = {"warn": "warning", "err": "error", "error": "error", "critical": "error", "info": "info", "debug": "debug"}
 MUST_BE_THERE = {"warning", "error", "—"}
@@ -25,6 +25,7 @@ PASSED_ON = {
     "http/audit.cpp": ["audit: {} {} {} -> {} from {}"],
     "server.cpp": ["admin-socket: {}: {}; name a file in a writable folder, or none"],
     "store/files/store_folder.cpp": [],  # note_damage itself
+    "store/start/recovery.cpp": [],  # note_loss
     "transport/connections/connection_handshake.cpp": ["{} rejected: its address is banned or has too many connections"],
 }
 
@@ -65,7 +66,7 @@ def levels_of(call, first, text):
     """Those that a call can have."""
     if call.startswith("say_at_once"):
         return {"—"}
-    if call.startswith("note_damage"):
+    if call.startswith("note_"):
         return {"error"}
     if call.startswith("spdlog::"):
         return {LEVELS[call[len("spdlog::"):-1]]}
