@@ -131,6 +131,12 @@ class ServiceTest(unittest.TestCase):
         done = run(binary(), "--config", self.folder / "pulsegate.conf", "--check")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_the_socket_has_addresses_of_the_settings(self):
+        addresses = re.findall(r"(?m)^ListenStream=(\S+)", (DEPLOY / "pulsegate.socket").read_text())
+        self.assertTrue(addresses)
+        for address in addresses:
+            self.assertIn(f'"mqtt://{address}"', (DEPLOY / "pulsegate.conf").read_text())
+
     def test_a_stop_fits_into_the_services_time(self):
         times = dict(re.findall(r'(?m)^(drain-\w+) = "(\d+)s"', (DEPLOY / "pulsegate.conf").read_text()))
         most = int(re.search(r"TimeoutStopSec=(\d+)", (DEPLOY / "pulsegate.service").read_text())[1])
