@@ -142,7 +142,7 @@ public:
         are_awaited,  ///< by the next start, as after a crash; see Cause::drained
     };
     void begin_stop(UsersAtStop users, Millis now) {
-        delayed_.stop();
+        delayed_.stop(now);
         if (users == UsersAtStop::go_offline) disconnects_.announce_shutdown(now);
     }
 

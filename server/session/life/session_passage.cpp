@@ -54,7 +54,7 @@ SessionPassage::SessionPassage(const ShardContext& context, const Tables& tables
 
 bool SessionPassage::settle(Millis now) {
     thread_.assert_here();
-    delayed_.stop();
+    delayed_.stop(now);
     if (journal_.is_refused()) return false;
     // Keeps the sessions of logins since the last call, too.
     if (kept_logins_ != counters_.logins) keep_passing_sessions(1);

@@ -192,7 +192,7 @@ bool DelayedPublishing::prepare() {
     receipts_.report(receipt.close(), {}, [this](const Published&) {
         is_dropping_ = false;
         if (stopped_)
-            put_back_prepared();
+            publish_deleted(monotonic_now());
         else
             host_.later(DelayedTurn{});
         published();
@@ -200,17 +200,20 @@ bool DelayedPublishing::prepare() {
     return false;
 }
 
-void DelayedPublishing::stop() {
+void DelayedPublishing::stop(Millis now) {
     stopped_ = true;
-    if (!is_dropping_) put_back_prepared();
+    if (!is_dropping_) publish_deleted(now);
 }
 
-/// To publish the prepared messages could take seconds. The store has those that it has not
-/// deleted.
-void DelayedPublishing::put_back_prepared() {
-    for (std::size_t i = 0; i < prepared_; ++i)
-        if (may_be_lost(due_[i])) journal_.put(std::move(due_[i]), {});
-    due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(prepared_));
+/// Publishes the prepared messages that the store no longer has, all at once, because the turns may
+/// end. The store has the others for the next start.
+void DelayedPublishing::publish_deleted(Millis now) {
+    std::size_t place = 0;
+    std::erase_if(due_, [&](const PutDelayed& each) {
+        if (place++ >= prepared_ || !may_be_lost(each)) return false;
+        publish(each, now);
+        return true;
+    });
     prepared_ = 0;
 }
 

@@ -73,8 +73,8 @@ public:
     void publish_next(Millis now);
     /// Drops messages that were taken and are not published yet.
     std::size_t drop_taken(const DelayedByClients& which);
-    /// Publishes no more messages: the others are published after the next start.
-    void stop();
+    /// Publishes only what the store no longer has: the others are published after the next start.
+    void stop(Millis now);
     /// Continues after `stop`.
     void go_on() { stopped_ = false; }
     /// Forgets the messages that were taken, because the store was opened again: it gives them out
@@ -90,7 +90,7 @@ public:
 private:
     void take_some(Millis now);
     bool prepare();
-    void put_back_prepared();
+    void publish_deleted(Millis now);
     void publish(const PutDelayed& delayed, Millis now);
     void publish(std::uint64_t id, Message message, const Session* publisher, Millis now);
     void published();
