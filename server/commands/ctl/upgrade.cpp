@@ -31,7 +31,7 @@ struct UpgradeOptions {
 GatewayClient::Answer await_end(const GatewayClient& gateway, std::chrono::seconds pause) {
     auto heard = Clock::now();
     constexpr auto longest_silence = 70s;
-    const auto deadline = heard + pause + 30s;
+    const auto deadline = heard + pause + longest_silence;
     for (;;) {
         try {
             // During the pause, no answer comes, nor for a minute if the rooms are divided anew.
