@@ -38,9 +38,8 @@ using boost::asio::ip::tcp;
 /// The descriptors that are not for clients: event loops, listeners, admin and auth-hook
 /// connections, files, and a reserve.
 std::size_t own_files(const Config& config) {
-    // A request that is carried has a connection, which was a guest, and both ends of a socket
-    // pair.
-    constexpr int of_link = most_link_guests + 2 * most_carried_requests;
+    // A request that is carried has a connection, and both ends of a socket pair.
+    constexpr int of_link = most_link_guests + 3 * most_carried_requests;
     const auto& hook = config.authenticator.hook;
     return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0) +
            (config.cluster.redis ? of_link : 0);

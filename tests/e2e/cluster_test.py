@@ -107,7 +107,7 @@ class TakeoverTest(ClusterTest):
             self.assertEqual([(each["first"], each["last"]) for each in cluster["partitions"]], [(0, 127)])
         self.assertEqual(first.metric("pulsegate_cluster_partitions_owned"), 128)
         self.assertEqual(first.metric("pulsegate_cluster_redis_reachable"), 1)
-        not_for_clients = 384 + 832  # of the gateway itself, and of its link
+        not_for_clients = 384 + 1088  # of the gateway itself, and of its link
         self.assertLessEqual(first.metric("pulsegate_open_files_headroom"),
                              max(1, first.metric("process_max_fds") - not_for_clients))
 
