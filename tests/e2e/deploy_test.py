@@ -172,12 +172,14 @@ class ServiceTest(unittest.TestCase):
         tools.mkdir(exist_ok=True)
         heard.write_text("")
         scripts = {"systemctl": f'echo "$*" >>{heard}\ncase "$1" in is-active) exit {0 if is_active else 3} ;; esac',
-                   "getent": "", "install": "", "pulsegate": pulsegate}
+                   "getent": "", "install": "", "setpriv": f'[ "$PWD" = {self.folder} ] && shift 5 && exec "$@"',
+                   "pulsegate": pulsegate}
         for name, text in scripts.items():
             (tools / name).write_text(f"#!/bin/sh\n{text}\n")
             (tools / name).chmod(0o755)
         script = self.folder / "postinst"
-        script.write_text((DEPLOY / "debian" / "postinst").read_text().replace("/run/systemd/system", str(self.folder)))
+        text = (DEPLOY / "debian" / "postinst").read_text().replace("/run/systemd/system", str(self.folder))
+        script.write_text(text.replace("/var/lib/pulsegate", str(self.folder)))
         done = run("sh", script, "configure", *(["0.1.0"] if was_installed else [""]),
                    env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, 0)
@@ -196,7 +198,7 @@ class ServiceTest(unittest.TestCase):
 
     def test_a_package_restarts_a_gateway_that_can_not_be_replaced(self):
         restart = "try-restart pulsegate.service"
-        asked = ["daemon-reload", "is-active --quiet pulsegate.service"]
+        asked = ["daemon-reload", "is-active --quiet pulsegate.service", "show --property DropInPaths --value pulsegate.service"]
         refuses = '[ "$1" != ctl ]'
         self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=refuses), [*asked, restart])
         self.assertEqual(self.configure(was_installed=True, is_active=False, pulsegate=refuses), [*asked, restart])
