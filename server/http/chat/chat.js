@@ -114,6 +114,7 @@ function leave() {
     latest = connection = null;
     me = password = '';
     clearTimeout(retry);
+    retry = 0;
     sessionStorage.removeItem('name');
     presence.clear();
     talks.clear();

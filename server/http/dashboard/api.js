@@ -74,7 +74,9 @@ export async function listen(path, parameters, signal, heard, {after, opened} = 
         text = events.pop();
         for (const event of events) {
             const fields = Object.fromEntries(event.split('\n').map(line => line.split(/: ?(.*)/s)));
-            if (fields.data !== undefined) heard(fields.event ?? 'message', JSON.parse(fields.data), fields.id);
+            // An event without data only states the place in the stream.
+            if (fields.data === undefined) heard('position', undefined, fields.id);
+            else heard(fields.event ?? 'message', JSON.parse(fields.data), fields.id);
         }
     }
 }
