@@ -239,10 +239,12 @@ class UpgradeFaultsTest(unittest.TestCase):
             with UnixStreamServer(f"{folder}/admin.sock", Pretender) as server:
                 server.handle_error = lambda *_: None  # the command does not wait for an answer
                 Thread(target=server.serve_forever).start()
-                said = subprocess.run([str(binary()), "ctl", "--socket", f"{folder}/admin.sock", "upgrade", "--longest-pause",
-                                       "0.1"], capture_output=True, text=True, timeout=PATIENCE)
-                over()
-                server.shutdown()
+                try:
+                    said = subprocess.run([str(binary()), "ctl", "--socket", f"{folder}/admin.sock", "upgrade", "--longest-pause",
+                                           "0.1"], capture_output=True, text=True, timeout=5 * PATIENCE)
+                finally:
+                    over()
+                    server.shutdown()
         return said
 
     def test_the_command_says_if_the_gateway_was_started_again_meanwhile(self):
@@ -254,7 +256,7 @@ class UpgradeFaultsTest(unittest.TestCase):
         over = Event()
 
         def hang():
-            over.wait(2 * PATIENCE)
+            over.wait(5 * PATIENCE)
             return b"{}"
 
         said = self.said_by_the_command(hang, over.set)
