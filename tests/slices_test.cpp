@@ -113,9 +113,9 @@ TEST_CASE("a stop publishes due messages of QoS 0 that the store has deleted") {
     static_cast<void>(world.brokers->broker(0).tick(world.brokers->now));
     world.brokers.commit();
     std::string got;
-    while ((got += texts(bob)).empty()) {
-        REQUIRE(world.brokers->has_messages());
-        world.brokers.deliver(world.brokers->pairs_with_messages().front());
+    for (int step = 0; step < 100 && (got += texts(bob)).empty(); ++step) {
+        if (world.brokers->has_messages())
+            world.brokers.deliver(world.brokers->pairs_with_messages().front());
         world.brokers.commit();
     }
     CHECK(got == "1 ");
