@@ -136,6 +136,11 @@ void Journal::done(OwnerId owner, Stamp stamp) {
     last->beyond.push_back(stamp);
 }
 
+void Journal::done(const Delivery& delivery) {
+    for (const OwnerId owner : {delivery.owner, delivery.inbox})
+        if (owner != 0) done(owner, delivery.message->stamp);
+}
+
 void Journal::stored(const MessageStored& message) {
     for (const OwnerId owner : receipts_.stored(message)) done(owner, message.stamp);
 }

@@ -76,6 +76,8 @@ public:
     /// The owner has the message, or will never get it. If the message is not stored yet, this is
     /// noted after the message, see `stored`.
     void done(OwnerId owner, Stamp stamp);
+    /// The same for all copies of the message that the store has for its receiver.
+    void done(const Delivery& delivery);
 
     /// A collected message is stored. This notes the owners that were done with it before.
     void stored(const MessageStored& message);

@@ -143,10 +143,7 @@ void DeliveryStore::store_in_flight(Millis now) {
     while (!totals_.to_note.empty()) Outbox::note(totals_.to_note.front(), journal_);
 }
 
-void DeliveryStore::drop(const Delivery& delivery) {
-    for (const OwnerId owner : {delivery.owner, delivery.inbox})
-        if (owner != 0) journal_.done(owner, delivery.message->stamp);
-}
+void DeliveryStore::drop(const Delivery& delivery) { journal_.done(delivery); }
 
 /// What is from the inbox keeps its place in the store. At QoS 2 the session has it there as well,
 /// for the client's packet identifier must be stored with the message; see Restore::inbox_absence.

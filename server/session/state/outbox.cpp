@@ -171,7 +171,7 @@ Outbox::Effect Outbox::on_pubrec(std::uint16_t packet_id, bool refused) {
     const auto owner = entry->delivery.owner;
     if (owner != 0 && entry->delivery.message) {
         totals_.journal->add(ReleaseExchange{owner, packet_id});
-        note_done(entry->delivery);
+        totals_.journal->done(entry->delivery);
     }
     entry->delivery = {.message = {}, .qos = QoS::exactly_once, .owner = owner};
     return Effect::release;
@@ -222,7 +222,7 @@ Outbox::List::iterator Outbox::find(std::uint16_t packet_id) {
 
 void Outbox::erase_sent(List::iterator entry) {
     const auto owner = entry->delivery.owner;
-    if (entry->delivery.message) note_done(entry->delivery);
+    if (entry->delivery.message) totals_.journal->done(entry->delivery);
     const bool is_noted = entry->delivery.qos == QoS::exactly_once || entry->is_noted;
     if (owner != 0 && is_noted) forget_identifier(*entry);
     count_out(entry->delivery);
@@ -242,11 +242,6 @@ void Outbox::note(InFlight& entry, Journal& journal) {
 
 void Outbox::forget_identifier(const InFlight& entry) {
     totals_.journal->add_lazily(DropExchange{entry.delivery.owner, entry.packet_id});
-}
-
-void Outbox::note_done(const Delivery& delivery) {
-    for (const OwnerId owner : {delivery.owner, delivery.inbox})
-        if (owner != 0) totals_.journal->done(owner, delivery.message->stamp);
 }
 
 void Outbox::count_out(const Delivery& delivery) {

@@ -293,7 +293,6 @@ private:
     void put_in_flight(List& list, Moved&& moved);
     void erase_sent(List::iterator entry);
     void forget_identifier(const InFlight& entry);
-    void note_done(const Delivery& delivery);
     void count_out(const Delivery& delivery);
     std::uint16_t next_packet_id(std::uint16_t last);
     std::size_t expiring() const { return expiries_ ? expiries_->size() : 0; }
