@@ -32,7 +32,7 @@ void fill_in(std::string& page, std::string_view place, std::string_view text) {
 
 std::string html_report(std::span<const RunRecord> records) {
     std::string page(page_files::html);
-    // The records are filled in last, because a text in them could look like a placeholder.
+    // The records come last: nothing is filled in at a text of theirs such as {{script}}.
     fill_in(page, "{{style}}", page_files::style);
     fill_in(page, "{{chart}}", page_files::chart);
     fill_in(page, "{{plots}}", page_files::plots);

@@ -16,8 +16,7 @@ class LinkSocket;
 /// A request to the HTTP API of one node, to be answered by the node with the data. It has its own
 /// connection between the nodes, which carries HTTP/1.1 after the hello and the node's line.
 struct CarriedRequest {
-    LinkHello
-        node{};  ///< the node that has received it; its `has_redis` and `shards` are not known
+    LinkHello node{};       ///< the receiving node; its `has_redis` and `shards` are not known
     std::string address{};  ///< the client's; "": it uses the Unix socket
     std::string token{};    ///< the name of the client's token; "": there are no tokens
     /// Has the node shown a certificate? If not, any program of this machine may have sent the
