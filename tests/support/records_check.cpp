@@ -14,6 +14,8 @@ namespace pulsegate {
 
 namespace {
 
+std::uint64_t checked = 0;
+
 /// What a client has sent: the stream, and the data that it sealed.
 struct SentRecords {
     std::string stream{};
@@ -106,6 +108,7 @@ private:
 /// What a server makes of the stream, which comes in pieces of up to so many bytes.
 struct ReadRecords {
     std::string content{};
+    std::uint64_t records = 0;  ///< that it opened, with the one that it could not open
     TlsRecords::End end{};
     std::string last{};  ///< what it sends then
 };
@@ -127,6 +130,7 @@ ReadRecords read_in_pieces(const TlsPeer& peer, std::string_view stream, std::si
                 throw std::logic_error("more was opened than there is");
             read.content.append(input, 0, opened.content);
             kept.erase(0, opened.consumed);
+            read.records += server.taken();
         } while (server.is_stopped() && server.end() == TlsRecords::End::none);
         if (kept.size() > TlsRecords::longest_record && server.end() == TlsRecords::End::none)
             throw std::logic_error("too much was kept");
@@ -141,6 +145,7 @@ const char* broken_promise_of_connection(RecordScript& script) {
     TlsPeer peer(script.suite(), TlsPeer::secret(1), TlsPeer::secret(2));
     const SentRecords sent = script.play(peer);
     const ReadRecords whole = read_in_pieces(peer, sent.stream, sent.stream.size() + 1);
+    checked += whole.records;
     if (!sent.data.starts_with(whole.content)) return "only what was sealed is read, in its order";
     for (const std::size_t longest : {1, 50, 20'000}) {
         const bool is_long = sent.stream.size() > 5000;
@@ -164,5 +169,7 @@ const char* broken_records_promise(Bytes script) {
     while (!broken && !connections.is_done()) broken = broken_promise_of_connection(connections);
     return broken;
 }
+
+std::uint64_t checked_records() { return checked; }
 
 }  // namespace pulsegate
