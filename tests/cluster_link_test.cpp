@@ -157,11 +157,23 @@ TEST_CASE("a link that cannot be is refused with the cure") {
 }
 
 TEST_CASE("the line of a hello") {
-    const LinkHello hello{"west#1", "b1", true, 8};
+    const LinkHello hello{"west#1", "b1", true, 8, {1, 1}};
     CHECK(to_line(hello) == "pulsegate-link 1 west#1 b1 redis 8\n");
     CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis 8") == hello);
-    CHECK(parse_link_hello("pulsegate-link 2 west#1 b1 redis 8 and more") == hello);
-    const LinkHello older{"west#1", "b1", true};
+    CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis 8 and more") == hello);
+    LinkHello later = hello;
+    later.versions = {2, 13};
+    CHECK(to_line(later) == "pulsegate-link 2-13 west#1 b1 redis 8\n");
+    CHECK(parse_link_hello("pulsegate-link 2-13 west#1 b1 redis 8") == later);
+    later.versions = {2, 2};
+    CHECK(parse_link_hello("pulsegate-link 2 west#1 b1 redis 8") == later);
+    for (const char* unknown : {"0", "x", "3-2", "0-1", "1-", "-1", "1-2-3", "1-4294967296"}) {
+        const auto hello_of_unknown =
+            parse_link_hello(std::string("pulsegate-link ") + unknown + " west#1 b1 redis 8");
+        REQUIRE(hello_of_unknown);
+        CHECK_FALSE(common_version(hello_of_unknown->versions, {1, 4'294'967'295}));
+    }
+    const LinkHello older{"west#1", "b1", true, 0, {1, 1}};
     CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis") == older);
     CHECK(parse_link_hello("pulsegate-link 1 west#1 b1 redis 8x") == older);
     for (const char* line : {"", "pulsegate-link", "pulsegate-link 1", "pulsegate-link 1 a b",
@@ -170,17 +182,20 @@ TEST_CASE("the line of a hello") {
 }
 
 TEST_CASE("the line of an edge") {
-    EdgeRequest request{.edge = {"east#1", "b1", false, 4}, .link = 18446744073709551615u};
+    EdgeRequest request{.edge = {"east#1", "b1", false, 4, {1, 1}}, .link = 18446744073709551615u};
     CHECK(to_edge_line(request) == "pulsegate-edge 1 east#1 b1 4 18446744073709551615 new\n");
     CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 new") == request);
     CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 new more") == request);
     request.received = 0;
     CHECK(to_edge_line(request) == "pulsegate-edge 1 east#1 b1 4 18446744073709551615 0\n");
     CHECK(parse_edge_line("pulsegate-edge 1 east#1 b1 4 18446744073709551615 0") == request);
+    request.edge.versions = {2, 2};
+    CHECK(to_edge_line(request) == "pulsegate-edge 2 east#1 b1 4 18446744073709551615 0\n");
+    CHECK(parse_edge_line("pulsegate-edge 2 east#1 b1 4 18446744073709551615 0") == request);
     for (const char* line :
          {"", "pulsegate-edge 1 east#1 b1", "pulsegate-edge 1 east#1 b1 4",
           "pulsegate-edge 1 east#1 b1 4 7", "pulsegate-edge 1 east#1 b1 0 7 new",
-          "pulsegate-edge 1 east#1 b1 -4 7 new", "pulsegate-edge 2 east#1 b1 4 7 new",
+          "pulsegate-edge 1 east#1 b1 -4 7 new", "pulsegate-edge x east#1 b1 4 7 new",
           "pulsegate-edge 1  b1 4 7 new", "pulsegate-link 1 east#1 b1 4 7 new",
           "pulsegate-edge 1 east#1 b1 4 18446744073709551616 new",
           "pulsegate-edge 1 east#1 b1 4 7 old", "pulsegate-edge 1 east#1 b1 4 7 -1"})

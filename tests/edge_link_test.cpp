@@ -36,9 +36,12 @@ LinkSettings edge_settings(const SelfSigned* files) {
 
 /// A node that may be a home, an edge, or both.
 struct Peer {
-    explicit Peer(std::string name, const SelfSigned* files = nullptr)
-        : incarnation(std::move(name)), link(edge_settings(files), seldom, [this] {
-              return LinkHello{incarnation, birth, true};
+    explicit Peer(std::string name, const SelfSigned* files = nullptr,
+                  LinkVersions spoken = our_link_versions)
+        : incarnation(std::move(name)),
+          versions(spoken),
+          link(edge_settings(files), seldom, [this] {
+              return LinkHello{incarnation, birth, true, 0, versions};
           }) {}
 
     /// Dials, and waits until it is clear what has come of it. Without a connection it returns why.
@@ -65,7 +68,8 @@ struct Peer {
         link.accept_edges(
             8,
             [](std::shared_ptr<FrameStream> edge) {
-                CHECK(edge->peer() == LinkHello{"east#1", "birth", false, 3});
+                CHECK(edge->peer().incarnation == "east#1");
+                CHECK(edge->peer().shards == 3);
                 edge->begin({.received = [edge](std::string_view frames) { edge->send(frames); },
                              .ended = [](const std::string&) {}});
             },
@@ -74,8 +78,29 @@ struct Peer {
 
     const std::string incarnation;
     const std::string birth = "birth";
+    const LinkVersions versions;
     NodeLink link;
 };
+
+/// The version of the link between two nodes that speak these versions, or why there is no link.
+std::string version_of_link(LinkVersions of_edge, LinkVersions of_home) {
+    Peer home("west#1", nullptr, of_home), edge("east#1", nullptr, of_edge);
+    std::promise<LinkVersions> of_stream;
+    home.link.accept_edges(
+        8,
+        [&](std::shared_ptr<FrameStream> stream) {
+            of_stream.set_value(stream->peer().versions);
+            stream->begin({.received = [](std::string_view) {}, .ended = [](const auto&) {}});
+        },
+        nullptr);
+    std::promise<std::string> outcome;
+    edge.link.dial(home.as_home(), 3, [&](DialedHome dialed) {
+        outcome.set_value(dialed.stream ? dialed.stream->peer().versions.text() : dialed.why);
+    });
+    std::string said = outcome.get_future().get();
+    if (said.starts_with("version")) CHECK(of_stream.get_future().get().text() == said);
+    return said;
+}
 
 std::string link_to(const HomeNode& home, const std::string& what) {
     return "link to " + home.address + ": " + what;
@@ -109,7 +134,8 @@ tcp::socket guest_of(const Peer& node, asio::io_context& io) {
     socket.connect({asio::ip::make_address(host), static_cast<std::uint16_t>(std::stoi(port))});
     std::string line;
     asio::read_until(socket, asio::dynamic_buffer(line), '\n');
-    CHECK(line.starts_with("pulsegate-link 1 " + node.incarnation));
+    CHECK(line.starts_with("pulsegate-link "));
+    CHECK(line.find(' ' + node.incarnation + ' ') != std::string::npos);
     return socket;
 }
 
@@ -139,6 +165,36 @@ TEST_CASE("an edge and its home send each other frames") {
     CHECK(echoed.get_future().get() == std::string("\2\0\0\0hi", 6));
     CHECK(edge.link.ask(home.link.address()).hello.shards == 8);
     CHECK(home.link.ask(edge.link.address()).hello.shards == 0);
+}
+
+TEST_CASE("an edge and its home use the highest version of the link that both speak") {
+    constexpr LinkVersions old{1, 1}, both{1, 2}, later{2, 3};
+    CHECK(version_of_link(old, old) == "version 1");
+    CHECK(version_of_link(old, both) == "version 1");
+    CHECK(version_of_link(both, old) == "version 1");
+    CHECK(version_of_link(both, both) == "version 2");
+    CHECK(version_of_link(both, later) == "version 2");
+    CHECK(version_of_link(later, both) == "version 2");
+    CHECK(version_of_link(later, later) == "version 3");
+}
+
+TEST_CASE("nodes without a common version of the link refuse each other, and say why") {
+    constexpr LinkVersions old{1, 1}, later{2, 3};
+    CHECK(
+        version_of_link(old, later)
+            .ends_with(": west#1 speaks versions 2 to 3 of the link, and this node version 1: run "
+                       "the same version of Pulsegate on both"));
+    CHECK(
+        version_of_link(later, old)
+            .ends_with(": west#1 speaks version 1 of the link, and this node versions 2 to 3: run "
+                       "the same version of Pulsegate on both"));
+    // A node of a release without ranges sends its only version whatever the hello says.
+    Peer home("west#1", nullptr, later);
+    home.echo();
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == "refused\n");
+    CHECK(answer_to(home, "pulsegate-edge 4 east#1 birth 3 7 new\n") == "refused\n");
+    CHECK(dial_to_stranger("pulsegate-link 8-9 west#1 birth redis 8\n", false)
+              .starts_with("west#1 speaks versions 8 to 9 of the link, and this node "));
 }
 
 TEST_CASE("the end of a node ends its streams at the other end") {
@@ -183,7 +239,7 @@ TEST_CASE("a home closes the connections of all that are not its edges") {
           "refused\n");  // it is no home yet
     home.echo();
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 new\n") == link_position(0));
-    CHECK(answer_to(home, "pulsegate-edge 2 east#1 birth 3 7 new\n") == "");
+    CHECK(answer_to(home, "pulsegate-edge x east#1 birth 3 7 new\n") == "");
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 other 3 7 new\n") == "");
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 8 0\n") == "refused\n");
     CHECK(answer_to(home, "GET / HTTP/1.1\r\n\r\n") == "");

@@ -51,6 +51,8 @@ std::string obstacle(const LinkVisit& visit, const LinkHello& self,
     if (hello.incarnation != incarnation)
         return fmt::format("{} is there, not {}", hello.incarnation, incarnation);
     if (hello.birth != self.birth) return fmt::format("{} has another data set", hello.incarnation);
+    if (!common_version(self.versions, hello.versions))
+        return no_common_version(hello.incarnation, hello.versions, self.versions);
     if (hello.shards == 0)
         return fmt::format("{} accepts no edges: it does not own the data, or its version is older",
                            hello.incarnation);
@@ -70,6 +72,9 @@ asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
                           visit.report.is_gone(dialer.home.incarnation);
         co_return result;
     }
+    const unsigned version =
+        common_version(dialer.self.versions, visit.report.hello.versions).value_or(0);
+    request.edge.versions = {version, version};
     const std::string line = to_edge_line(request);
     asio::awaitable<error_code> writing = visit.socket->write(line);
     error_code error = co_await std::move(writing);
@@ -83,6 +88,7 @@ asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
         answer.erase(0, FrameStream::greeting_bytes);
         result.socket = std::move(visit.socket);
         result.home = std::move(visit.report.hello);
+        result.home.versions = request.edge.versions;
         result.received = *received;
     } else if (error == boost::beast::error::timeout) {
         result.why = fmt::format("{} does not answer", dialer.home.incarnation);

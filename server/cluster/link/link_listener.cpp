@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "server/base/files/socket_pair.h"
+#include "server/base/log.h"
 #include "server/cluster/link/frame_stream.h"
 #include "server/cluster/link/link_socket.h"
 
@@ -98,7 +99,7 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     }
     const std::optional<EdgeRequest> edge = parse_edge_line(answer.value_or(""));
     const bool is_edge = edge && edge->edge.birth == birth;
-    if (!is_edge || !hand_over(guest, *edge)) {
+    if (!is_edge || !speaks_version_of(*edge) || !hand_over(guest, *edge)) {
         asio::awaitable<void> refusing = refuse(guest, is_edge && !error);
         co_await std::move(refusing);
     }
@@ -150,6 +151,17 @@ void LinkListener::accept_edges(unsigned shards, EdgeHandler handler,
     shards_ = shards;
     edge_handler_ = std::move(handler);
     request_handler_ = std::move(request_handler);
+}
+
+/// If an edge knows the range of this node, it sends no version that is not in it. Logs it once for
+/// an edge that comes again and again.
+bool LinkListener::speaks_version_of(const EdgeRequest& request) {
+    const LinkHello& edge = request.edge;
+    const LinkVersions ours = hello_().versions;
+    if (common_version(edge.versions, ours)) return true;
+    if (std::exchange(refused_for_version_, edge.incarnation) != edge.incarnation)
+        spdlog::warn("link refused: {}", no_common_version(edge.incarnation, edge.versions, ours));
+    return false;
 }
 
 /// Returns the socket with the bytes to be carried; nothing if this node answers no requests, or

@@ -52,6 +52,7 @@ private:
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
     void note_asker(const LinkHello& asker);
+    bool speaks_version_of(const EdgeRequest& request);
     bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
     UniqueFd hand_over(CarriedRequest request);
     boost::asio::awaitable<void> refuse(std::shared_ptr<LinkSocket> guest, bool says_so);
@@ -61,7 +62,8 @@ private:
     const std::function<LinkHello()> hello_;
     /// Connections that have not stated their purpose yet, the oldest first.
     std::list<std::shared_ptr<LinkSocket>> guests_;
-    int requests_ = 0;  ///< the number of carried requests
+    int requests_ = 0;                 ///< the number of carried requests
+    std::string refused_for_version_;  ///< the incarnation of the edge that was refused last
     mutable std::mutex asker_mutex_;
     std::string asker_with_redis_;  ///< the incarnation that asked last and had Redis; guarded by
                                     ///< `asker_mutex_`
