@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "server/limits/bans.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -33,7 +35,7 @@ TEST_CASE("frames are taken as they were appended") {
     std::mt19937 random(1);
     std::string bytes;
     std::vector<std::string> contents;
-    constexpr auto kinds = static_cast<unsigned>(EdgeFrameKind::silence);
+    constexpr auto kinds = static_cast<unsigned>(EdgeFrameKind::lift);
     for (unsigned i = 0; i < 100; ++i) {
         contents.push_back(random_bytes(random, 300));
         append(bytes, {.kind = static_cast<EdgeFrameKind>(1 + i % kinds),
@@ -82,6 +84,8 @@ TEST_CASE("whatever another node sends, frames are taken to the end or refused")
             static_cast<void>(frame->number_at(0));
             static_cast<void>(frame->number_at(4));
             static_cast<void>(decode_end(frame->contents));
+            static_cast<void>(decode_ban(frame->contents));
+            static_cast<void>(decode_lift(frame->contents));
             static_cast<void>(decode_forwarded_login(frame->contents));
         }
     }
@@ -95,6 +99,27 @@ TEST_CASE("numbers beyond the contents of a frame are 0") {
     CHECK(frame.number_at(0) == 0x89abcdef);
     CHECK(frame.number_at(1) == 0);
     CHECK(frame.number_at(4) == 0);
+}
+
+TEST_CASE("a ban and a lift arrive as they were sent") {
+    for (const char* text : {"203.0.113.9", "2001:db8:1:2::/64"}) {
+        const Address address = *Address::parse(text);
+        const ToldBan told{.address = address, .left = 300'000'000'000, .lifts_known = 0x89abcdef};
+        const auto ban = decode_ban(encode(told));
+        REQUIRE(ban);
+        CHECK(ban->address == address);
+        CHECK(ban->left == told.left);
+        CHECK(ban->lifts_known == told.lifts_known);
+        const auto lift = decode_lift(encode(BanLift{.number = 7, .address = address}));
+        REQUIRE(lift);
+        CHECK(lift->number == 7);
+        CHECK(lift->address == address);
+        CHECK_FALSE(decode_ban(encode(told).substr(1)));
+        CHECK_FALSE(decode_ban(encode(ToldBan{address, for_good, 0})));
+    }
+    CHECK_FALSE(decode_ban(""));
+    CHECK_FALSE(decode_lift("\7"));
+    CHECK_FALSE(decode_lift(std::string("\7\0\0\0", 4)));
 }
 
 TEST_CASE("a login and an end arrive as they were sent") {

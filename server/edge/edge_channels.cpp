@@ -9,6 +9,7 @@
 
 #include "protocol/decode.h"
 #include "server/base/log.h"
+#include "server/limits/address_limits.h"
 #include "server/login/login_flow.h"
 #include "server/session/life/logins.h"
 #include "server/session/life/passed_parts.h"
@@ -64,7 +65,7 @@ std::size_t hash_value(const ChannelName& name) {
 
 void EdgeChannels::receive(const LinkMail& mail) {
     thread_.assert_here();
-    if (mail.kind == LinkMail::Kind::begun) outputs_.try_emplace(mail.link);
+    if (mail.kind == LinkMail::Kind::begun) begin(mail);
     if (mail.kind == LinkMail::Kind::ended) return lose(mail.link);
     const auto output = outputs_.find(mail.link);
     if (output != outputs_.end() && mail.kind != LinkMail::Kind::frames)
@@ -76,6 +77,7 @@ void EdgeChannels::receive(const LinkMail& mail) {
 void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     const ChannelName name{.link = link, .number = frame.number, .shard = frame.edge_shard};
     if (frame.kind == EdgeFrameKind::open) return open(name, frame);
+    if (frame.kind == EdgeFrameKind::ban) return hear_ban(frame);
     const auto found = connections_.find(name);
     if (found == connections_.end()) return;  // the connection has ended here meanwhile
     const boost::intrusive_ptr connection(found->second);
@@ -92,6 +94,38 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     // The edge stops, and has told the client to connect again.
     if (ending->cause == Cause::shutdown) return connection->cast_adrift(monotonic_now());
     channel.arrive_end(*ending);
+}
+
+void EdgeChannels::begin(const LinkMail& mail) {
+    Output& output = outputs_.try_emplace(mail.link).first->second;
+    output.hears_lifts = shard_ == 0 && mail.version >= link_version_of_bans;
+    if (!output.hears_lifts) return;
+    // The edge may have had no link when they were lifted.
+    for (const BanLift& lift : address_limits_.lifts(monotonic_now())) tell_lift(mail.link, lift);
+}
+
+void EdgeChannels::hear_ban(const EdgeFrame& frame) {
+    ++work_;
+    const auto ban = decode_ban(frame.contents);
+    if (!ban ||
+        !address_limits_.hear_ban(ban->address, ban->left, ban->lifts_known, monotonic_now()))
+        return;
+    log_limited(spdlog::level::warn,
+                "{} banned by an edge: too many wrong passwords from there (ban-failures). DELETE "
+                "/api/v1/bans?address={} lifts the ban",
+                LoggedAddress{ban->address.text()}, ban->address.text());
+}
+
+bool EdgeChannels::lift_ban(const Address& address) {
+    thread_.assert_here();
+    const auto lifted = address_limits_.lift_everywhere(address, monotonic_now());
+    for (const auto& [link, output] : outputs_)
+        if (output.hears_lifts) tell_lift(link, lifted.lift);
+    return lifted.was_banned;
+}
+
+void EdgeChannels::tell_lift(std::uint64_t link, const BanLift& lift) {
+    put({.link = link, .number = 0, .shard = 0}, EdgeFrameKind::lift, encode(lift));
 }
 
 /// Logs in a client. If the login can't be understood, its channel ends at once; this is the

@@ -20,6 +20,7 @@
 
 namespace pulsegate {
 
+class AddressLimits;
 class Connection;
 class LoginFlow;
 class Logins;
@@ -32,20 +33,25 @@ std::size_t hash_value(const ChannelName& name);
 class EdgeChannels final : ChannelPeer {
 public:
     EdgeChannels(unsigned shard, Rounds& rounds, Transport& transport, LoginFlow& flow,
-                 const Logins& logins)
+                 const Logins& logins, AddressLimits& address_limits)
         : shard_(static_cast<std::uint16_t>(shard)),
           rounds_(rounds),
           transport_(transport),
           flow_(flow),
-          logins_(logins) {}
+          logins_(logins),
+          address_limits_(address_limits) {}
 
     /// Call it before the shard runs; `exchange` must outlive it. Null: no edge connects.
     void use(LinkExchange* exchange) { exchange_ = exchange; }
 
     void receive(const LinkMail& mail);
 
+    /// Lifts the ban of the address here and at all edges. Only on the first shard, so that edges
+    /// hear of all lifts in their order. False if the address was not banned here.
+    bool lift_ban(const Address& address);
+
     std::size_t clients() const { return connections_.size(); }
-    /// The work of the logins since the start: one mail may have many.
+    /// The work of the logins and bans since the start: one mail may have many.
     std::uint64_t work() const { return work_; }
 
 private:
@@ -59,6 +65,9 @@ private:
     void forget(const ChannelName& channel, const ChannelEnd& end) override;
 
     void receive(const EdgeFrame& frame, std::uint64_t link);
+    void begin(const LinkMail& mail);
+    void hear_ban(const EdgeFrame& frame);
+    void tell_lift(std::uint64_t link, const BanLift& lift);
     void open(const ChannelName& name, const EdgeFrame& frame);
     Millis time_on_link(std::uint64_t link) const;
     void lose(std::uint64_t link);
@@ -71,6 +80,7 @@ private:
     static void note_connection(Output& output, LinkMail::Kind kind);
 
     struct Output {
+        bool hears_lifts = false;
         std::string frames{};     ///< frames of this round
         std::size_t waiting = 0;  ///< bytes that waited for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
@@ -84,6 +94,7 @@ private:
     Transport& transport_;
     LoginFlow& flow_;
     const Logins& logins_;
+    AddressLimits& address_limits_;
     LinkExchange* exchange_ = nullptr;
     boost::unordered_flat_map<ChannelName, Connection*> connections_;
     std::map<std::uint64_t, Output> outputs_;  ///< by link, without links that have ended

@@ -7,6 +7,9 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t length_bytes = 4;
+constexpr std::size_t number_bytes = 4;
+constexpr std::size_t time_bytes = 8;
+constexpr std::uint64_t longest_told_ban = 100'000ull * 86'400'000;  // far beyond any ban-time
 constexpr std::string_view login_name = "pulsegate forwarded login 1";
 
 template <std::size_t bytes>
@@ -54,7 +57,7 @@ std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
     const auto kind = static_cast<std::uint8_t>(frames[4]);
     if (size < edge_frame_header - length_bytes || size > frames.size() - length_bytes ||
         kind < static_cast<std::uint8_t>(EdgeFrameKind::open) ||
-        kind > static_cast<std::uint8_t>(EdgeFrameKind::silence))
+        kind > static_cast<std::uint8_t>(EdgeFrameKind::lift))
         return std::nullopt;
     EdgeFrame frame{
         .kind = static_cast<EdgeFrameKind>(kind),
@@ -64,6 +67,36 @@ std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
         .contents = frames.substr(edge_frame_header, size + length_bytes - edge_frame_header)};
     frames.remove_prefix(length_bytes + size);
     return frame;
+}
+
+std::string encode(const ToldBan& ban) {
+    std::string contents;
+    append_little<time_bytes>(contents, static_cast<std::uint64_t>(ban.left));
+    append_number(contents, ban.lifts_known);
+    return contents + ban.address.text();
+}
+
+std::optional<ToldBan> decode_ban(std::string_view contents) {
+    if (contents.size() < time_bytes + number_bytes) return std::nullopt;
+    const std::uint64_t left = number_of(contents.substr(0, time_bytes));
+    const std::uint64_t known = number_of(contents.substr(time_bytes, number_bytes));
+    const auto address = Address::parse(contents.substr(time_bytes + number_bytes));
+    if (!address || left > longest_told_ban) return std::nullopt;
+    return ToldBan{*address, static_cast<Millis>(left), static_cast<std::uint32_t>(known)};
+}
+
+std::string encode(const BanLift& lift) {
+    std::string contents;
+    append_number(contents, lift.number);
+    return contents + lift.address.text();
+}
+
+std::optional<BanLift> decode_lift(std::string_view contents) {
+    if (contents.size() < number_bytes) return std::nullopt;
+    const std::uint64_t number = number_of(contents.substr(0, number_bytes));
+    const auto address = Address::parse(contents.substr(number_bytes));
+    if (!address) return std::nullopt;
+    return BanLift{static_cast<std::uint32_t>(number), *address};
 }
 
 std::string encode(const ForwardedLogin& login) { return encode_record(login_name, login); }

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/limits/address.h"
+#include "server/limits/lifted_bans.h"
 #include "server/session/terms/cause.h"
 #include "server/transport/channels/channel.h"
 #include "server/upgrade/client_record.h"
@@ -30,7 +32,13 @@ enum class EdgeFrameKind : std::uint8_t {
     ask,       ///< how long has the client been silent?
     // From the edge:
     silence,  ///< ms (u32)
+    // Since version 2 of the link, between the first shards, and about no client:
+    ban,   ///< from the edge: it has banned an address: ToldBan
+    lift,  ///< from the home: the ban of an address is lifted: BanLift
 };
+
+/// The first version of the link in which there are `ban` and `lift`.
+inline constexpr unsigned link_version_of_bans = 2;
 
 struct EdgeFrame {
     EdgeFrameKind kind{};
@@ -47,6 +55,22 @@ inline constexpr std::size_t edge_frame_header = 13;  ///< bytes before the cont
 
 void append(std::string& out, const EdgeFrame& frame);
 void append_number(std::string& contents, std::uint32_t number);
+
+/// A ban of an address that an edge has set because of wrong passwords.
+struct ToldBan {
+    Address address{};
+    Millis left = 0;  ///< time until the ban ends
+    /// The number of the last lift that the edge has heard of on this link; 0: none.
+    std::uint32_t lifts_known = 0;
+};
+
+std::string encode(const ToldBan& ban);
+/// Nothing if it is malformed.
+std::optional<ToldBan> decode_ban(std::string_view contents);
+
+std::string encode(const BanLift& lift);
+/// Nothing if it is malformed.
+std::optional<BanLift> decode_lift(std::string_view contents);
 
 /// Takes the first frame off `frames`. Returns nothing if there is no frame, or if it is malformed:
 /// then `frames` is not empty.

@@ -8,6 +8,7 @@
 #include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/free_memory.h"
+#include "server/limits/address_limits.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_flow.h"
 #include "server/session/life/logins.h"
@@ -120,12 +121,7 @@ void ForwardedClients::ended(const Connection& connection, const Ending& ending)
 
 void ForwardedClients::receive(const LinkMail& mail) {
     thread_.assert_here();
-    if (mail.kind == LinkMail::Kind::begun) {
-        if (link_ != 0) lose(link_);
-        link_ = mail.link;
-        home_shards_ = mail.peer_shards;
-        return leave_some();
-    }
+    if (mail.kind == LinkMail::Kind::begun) return begin(mail);
     if (mail.link != link_) return;
     if (mail.kind == LinkMail::Kind::ended) return lose(link_);
     if (mail.kind == LinkMail::Kind::cut_off) cut_off_ = monotonic_now();
@@ -134,7 +130,20 @@ void ForwardedClients::receive(const LinkMail& mail) {
     while (const auto frame = take_edge_frame(frames)) receive(*frame);
 }
 
+void ForwardedClients::begin(const LinkMail& mail) {
+    if (link_ != 0) lose(link_);
+    link_ = mail.link;
+    home_shards_ = mail.peer_shards;
+    tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
+    lifts_known_ = 0;
+    if (tells_bans_)  // another home may not know them
+        for (const Ban& ban : address_limits_.bans(monotonic_now()))
+            if (const auto address = Address::parse(ban.address)) tell_ban(*address);
+    leave_some();
+}
+
 void ForwardedClients::receive(const EdgeFrame& frame) {
+    if (frame.kind == EdgeFrameKind::lift) return hear_lift(frame);
     const auto found = by_number_.find(frame.number);
     if (found == by_number_.end()) return;  // the client has ended here meanwhile
     Connection& connection = *found->second;
@@ -168,20 +177,44 @@ void ForwardedClients::receive(const EdgeFrame& frame) {
             return connection.end(ending);
         }
         case EdgeFrameKind::open:
-        case EdgeFrameKind::silence: return;
+        case EdgeFrameKind::silence:
+        case EdgeFrameKind::ban:
+        case EdgeFrameKind::lift: return;
     }
+}
+
+// -- bans --
+
+void ForwardedClients::tell_ban(const Address& address) {
+    thread_.assert_here();
+    if (link_ == 0 || !tells_bans_) return;
+    const auto left = address_limits_.ban_left(address, monotonic_now());
+    if (!left) return;  // it was lifted meanwhile
+    const ToldBan ban{.address = address, .left = *left, .lifts_known = lifts_known_};
+    put_frame({.kind = EdgeFrameKind::ban, .contents = encode(ban)});
+}
+
+void ForwardedClients::hear_lift(const EdgeFrame& frame) {
+    const auto lift = decode_lift(frame.contents);
+    if (!lift) return;
+    lifts_known_ = lift->number;
+    static_cast<void>(address_limits_.lift_ban(lift->address, monotonic_now()));
 }
 
 // -- to the home --
 
 void ForwardedClients::put(const Client& client, EdgeFrameKind kind, std::string_view contents) {
     if (client.link != link_ || link_ == 0) return;
+    put_frame({.kind = kind,
+               .home_shard = client.home,
+               .edge_shard = shard_,
+               .number = client.number,
+               .contents = contents});
+}
+
+void ForwardedClients::put_frame(const EdgeFrame& frame) {
     if (output_.empty()) rounds_.later([this] { flush(); });
-    append(output_, {.kind = kind,
-                     .home_shard = client.home,
-                     .edge_shard = shard_,
-                     .number = client.number,
-                     .contents = contents});
+    append(output_, frame);
 }
 
 void ForwardedClients::flush() {

@@ -18,6 +18,8 @@
 
 namespace pulsegate {
 
+class Address;
+class AddressLimits;
 class Authenticator;
 class Connection;
 class Logins;
@@ -30,11 +32,12 @@ struct Login;
 class ForwardedClients {
 public:
     ForwardedClients(unsigned shard, Rounds& rounds, Logins& logins,
-                     const Authenticator& authenticator)
+                     const Authenticator& authenticator, AddressLimits& address_limits)
         : shard_(static_cast<std::uint16_t>(shard)),
           rounds_(rounds),
           logins_(logins),
-          authenticator_(authenticator) {}
+          authenticator_(authenticator),
+          address_limits_(address_limits) {}
 
     /// Call it before the shard runs; `exchange` must outlive it. Null: the sessions are on this
     /// node.
@@ -50,6 +53,10 @@ public:
     void drained(const Connection& connection);
     void ended(const Connection& connection, const Ending& ending);
 
+    /// Tells the home that this node has banned the address. Only on the first shard. Without a
+    /// link it does nothing: the next link begins with all bans.
+    void tell_ban(const Address& address);
+
     void receive(const LinkMail& mail);
 
 private:
@@ -62,7 +69,10 @@ private:
         std::uint32_t unreported;  ///< bytes for the client that have been written
     };
 
+    void begin(const LinkMail& mail);
     void receive(const EdgeFrame& frame);
+    void hear_lift(const EdgeFrame& frame);
+    void put_frame(const EdgeFrame& frame);
     void put(const Client& client, EdgeFrameKind kind, std::string_view contents);
     void flush();
     std::uint32_t free_number();
@@ -73,9 +83,12 @@ private:
     Rounds& rounds_;
     Logins& logins_;
     const Authenticator& authenticator_;
+    AddressLimits& address_limits_;
     LinkExchange* exchange_ = nullptr;
     std::uint64_t link_ = 0;  ///< the link to the home; 0: none
     std::uint16_t home_shards_ = 0;
+    bool tells_bans_ = false;          ///< on this link
+    std::uint32_t lifts_known_ = 0;    ///< the number of the last lift that came on this link
     std::optional<Millis> cut_off_{};  ///< the time since which the link has no connection
     Millis lost_ = 0;                  ///< the time since which the last link, now ended, had none
     boost::unordered_flat_map<const Connection*, Client> clients_;

@@ -22,7 +22,8 @@ public:
         const std::uint64_t link = enter(stream);
         tell_all({.kind = LinkMail::Kind::begun,
                   .link = link,
-                  .peer_shards = static_cast<std::uint16_t>(stream->peer().shards)});
+                  .peer_shards = static_cast<std::uint16_t>(stream->peer().shards),
+                  .version = static_cast<std::uint16_t>(stream->peer().versions.last)});
         stream->begin(
             {.received =
                  [self = shared_from_this(), link,

@@ -24,6 +24,7 @@ struct LinkMail {
     std::uint64_t link = 0;
     std::string frames{};           ///< see edge_frames.h
     std::uint16_t peer_shards = 0;  ///< `begun`: the number of shards of the other node
+    std::uint16_t version = 1;      ///< `begun`: of the link's protocol
 };
 
 /// The links of this node to other nodes. It gives each frame to its shard. Any thread may use it.

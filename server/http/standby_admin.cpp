@@ -154,8 +154,8 @@ struct StandbyAdmin::Impl {
         co_return drain(request);
     }
 
-    /// An edge bans addresses that guess passwords, and the home does not know these bans. True if
-    /// the request lifts one.
+    /// An edge bans addresses that guess passwords. The home lifts these bans, too, but it may have
+    /// no link to this node. True if the request lifts one here.
     bool lifts_ban_of_edge(const ApiRequest& request) const {
         AddressLimits* const addresses = state().addresses;
         if (!addresses || request.method != verb::delete_ || request.path != "/api/v1/bans")

@@ -88,6 +88,33 @@ bool AddressLimits::lift_ban(const Address& address, Millis now) {
     return bans_.lift(address, now);
 }
 
+std::optional<Millis> AddressLimits::ban_left(const Address& address, Millis now) const {
+    const std::lock_guard lock(mutex_);
+    return bans_.left(address, now);
+}
+
+bool AddressLimits::hear_ban(const Address& address, Millis left, std::uint32_t lifts_known,
+                             Millis now) {
+    const std::lock_guard lock(mutex_);
+    lifted_.forget(now - settings_.ban_time);
+    if (lifted_.number_of(address) > lifts_known) return false;
+    return bans_.hear(address, now, now + left);
+}
+
+AddressLimits::Lifted AddressLimits::lift_everywhere(const Address& address, Millis now) {
+    const std::lock_guard lock(mutex_);
+    lifted_.forget(now - settings_.ban_time);
+    return {.was_banned = bans_.lift(address, now), .lift = lifted_.add(address, now)};
+}
+
+std::vector<BanLift> AddressLimits::lifts(Millis now) {
+    const std::lock_guard lock(mutex_);
+    lifted_.forget(now - settings_.ban_time);
+    std::vector<BanLift> lifts;
+    for (const auto& [lift, when] : lifted_.all()) lifts.push_back(lift);
+    return lifts;
+}
+
 AddressLimits::Counts AddressLimits::counts(Millis now) {
     const std::lock_guard lock(mutex_);
     return {.guesses = guesses_.pages(now),

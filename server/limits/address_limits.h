@@ -13,6 +13,7 @@
 #include "server/base/clock.h"
 #include "server/limits/address.h"
 #include "server/limits/bans.h"
+#include "server/limits/lifted_bans.h"
 #include "server/limits/recent_counts.h"
 
 namespace pulsegate {
@@ -65,6 +66,24 @@ public:
     /// False if the address was not banned.
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 
+    // For nodes of a cluster that tell each other of bans: edges tell the home of the bans that
+    // they set, and the home tells edges which bans are lifted.
+
+    /// The time until the address's ban ends; nothing if it is not banned.
+    [[nodiscard]] std::optional<Millis> ban_left(const Address& address, Millis now) const;
+    /// An edge has banned the address. It knew the lifts up to `lifts_known` and had the ban
+    /// nevertheless, so only a later lift lifts it. True if the address was not banned before.
+    bool hear_ban(const Address& address, Millis left, std::uint32_t lifts_known, Millis now);
+    struct Lifted {
+        bool was_banned = false;
+        BanLift lift{};
+    };
+    /// Lifts the ban here, and remembers that, even if there was none: an edge may have set one
+    /// that this node has not heard of yet.
+    Lifted lift_everywhere(const Address& address, Millis now);
+    /// The lifts of the last ban-time, in their order. No ban from before them is left.
+    std::vector<BanLift> lifts(Millis now);
+
     // For an upgrade, in which another process takes over the same addresses.
 
     /// The counts of wrong passwords.
@@ -89,6 +108,7 @@ private:
     RecentCounts<Address> different_guesses_;
     RecentCounts<Address> failures_;
     BanList<Address> bans_;
+    LiftedBans lifted_;
     std::array<std::uint64_t, 1024> scanners_{};  ///< hashes of addresses
 };
 

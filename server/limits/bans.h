@@ -56,7 +56,8 @@ private:
     static constexpr std::size_t most_bytes = 1024 * 1024;  ///< names may have 64 KiB each
 };
 
-/// The most bans by the administrator in a list. Bans for bad behaviour are few by their nature.
+/// The most bans by the administrator in a list, and the most bans for bad behaviour to which those
+/// of other nodes are added. Bans that this node has set for bad behaviour are few by their nature.
 inline constexpr std::size_t most_ordered_bans = 100'000;
 
 /// Bans with the time when each ends. It has no clock.
@@ -68,6 +69,18 @@ public:
         if (now >= next_sweep_) sweep(now);
         const auto found = entries_.find(key);
         if (found == entries_.end() || found->until < until) put(std::move(key), until, {});
+    }
+
+    /// Adds a ban for bad behaviour that another node has set, unless there are too many. A ban by
+    /// the administrator stays as it is. True if the key was not banned before.
+    bool hear(Key key, Millis now, Millis until) {
+        if (now >= next_sweep_) sweep(now);
+        const auto cause = find(key, now);
+        if (cause && cause->ordered) return false;
+        const bool is_new = !cause;
+        if (is_new && entries_.size() - ordered_ >= most_ordered_bans) return false;
+        add(std::move(key), now, until);
+        return is_new;
     }
 
     /// Bans by the administrator, and replaces any other ban. False if there are too many such
@@ -92,6 +105,13 @@ public:
         const auto found = entries_.find(key);
         if (found == entries_.end() || found->until <= now) return std::nullopt;
         return found->cause;
+    }
+
+    /// The time until the key's ban ends; nothing if it is not banned.
+    [[nodiscard]] std::optional<Millis> left(const Key& key, Millis now) const {
+        const auto found = entries_.find(key);
+        if (found == entries_.end() || found->until <= now) return std::nullopt;
+        return found->until == for_good ? for_good : found->until - now;
     }
 
     /// False if the key was not banned.

@@ -259,6 +259,7 @@ void LoginFlow::count_wrong_password(const Login& login) {
     const Address& address = login.connection->origin().address;
     const auto guess = recent_key(connect.username.value_or(""), connect.password.value_or(""));
     if (!address_limits_.failed(address, guess, login.now)) return;
+    host_.tell_ban(address);
     log_limited(spdlog::level::warn,
                 "{} banned for ban-time: too many wrong passwords from there (ban-failures). "
                 "DELETE /api/v1/bans?address={} lifts the ban; if the address belongs to a proxy, "

@@ -98,8 +98,8 @@ Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
       admission_(shared.admission),
       peers_(index, admission_, shared.totals, shared.events, shared.store),
       broker_(config, index, config.shards, interest_, counters_, peers_),
-      edges_(index, rounds_, transport_, logins_, broker_.logins()),
-      forwarded_(index, rounds_, broker_.logins(), shared.authenticator),
+      edges_(index, rounds_, transport_, logins_, broker_.logins(), shared.address_limits),
+      forwarded_(index, rounds_, broker_.logins(), shared.authenticator, shared.address_limits),
       transport_(rounds_, transport_settings(config, admission_),
                  {admission_, shared.address_limits}, counters_, broker_.admin().tracer(), *this),
       logins_(login_settings(config, index), rounds_,
@@ -278,6 +278,12 @@ bool Shard::forward_login(Login& login) {
     if (!forwarded_.is_on()) return false;
     forwarded_.open(login);
     return true;
+}
+
+/// The first shard tells it, so that bans and lifts are in one order.
+void Shard::tell_ban(const Address& address) {
+    if (!forwarded_.is_on()) return;
+    peers_[0].send(Task([address](Shard& first) { first.forwarded_.tell_ban(address); }));
 }
 
 void Shard::begin_check(CheckTurn turn) { send(turn); }

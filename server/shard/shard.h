@@ -121,6 +121,8 @@ public:
     Revocations& revocations() { return logins_.revocations(); }
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
+    /// See EdgeChannels.
+    bool lift_ban(const Address& address) { return edges_.lift_ban(address); }
     /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
     /// Does all work that is due, as at every tick.
@@ -200,6 +202,7 @@ private:
 
     void move_login(unsigned shard, MovedLogin login) override;
     bool forward_login(Login& login) override;
+    void tell_ban(const Address& address) override;
     void begin_check(CheckTurn turn) override;
     void answer_login(LoginAnswer answer) override;
 

@@ -27,5 +27,6 @@ Evicted ShardAdmin::evict(const Eviction& eviction) {
 }
 
 Evicted ShardAdmin::evict(const Address& address) { return shard_.evict(address); }
+bool ShardAdmin::lift_ban(const Address& address) { return shard_.lift_ban(address); }
 
 }  // namespace pulsegate

@@ -31,6 +31,9 @@ public:
     Evicted evict(const Eviction& eviction);
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
+    /// Lifts the ban of the address at all nodes. Only on the first shard. False if this node knew
+    /// of no ban.
+    bool lift_ban(const Address& address);
 
 private:
     Shard& shard_;

@@ -138,17 +138,6 @@ class LoginTest(EdgeCase):
         self.assertEqual(len(families), len(set(families)))
         self.assertLess({"pulsegate_edge_linked", "pulsegate_cluster_nodes", "process_cpu_seconds_total"}, set(families))
 
-    def test_a_ban_that_the_edge_has_set_is_lifted_at_the_edge(self):
-        users = add_users(self.path / "users", ann="right")
-        home, edge = self.nodes("--password-file", users, "--ban-failures", "2")
-        for wrong in ("one", "two"):
-            self.assertEqual(code(edge.port, "c", "ann", wrong), 0x86)
-        self.assertEqual(code(edge.port, "c", "ann", "right"), 0x8A)
-        self.assertEqual(code(home.port, "c", "ann", "right"), 0)
-        for lifted in (200, 404):
-            self.assertEqual(edge.ask("DELETE", "/api/v1/bans?address=127.0.0.1")[0], lifted)
-        self.assertEqual(code(edge.port, "c", "ann", "right"), 0)
-
     def test_the_end_of_a_client_tells_how_long_it_was_silent(self):
         home, edge = self.nodes()
         with edge.connect("ann", keepalive=60) as ann:

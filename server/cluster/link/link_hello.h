@@ -17,8 +17,8 @@ struct LinkVersions {
     bool operator==(const LinkVersions&) const = default;
 };
 
-/// What this program speaks.
-inline constexpr LinkVersions our_link_versions{1, 1};
+/// What this program speaks. Since version 2, nodes tell each other of bans.
+inline constexpr LinkVersions our_link_versions{1, 2};
 
 /// The highest version in both ranges; nothing if there is none.
 std::optional<unsigned> common_version(const LinkVersions& one, const LinkVersions& other);

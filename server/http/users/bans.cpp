@@ -152,7 +152,8 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
 /// False if there was no such ban.
 awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     const Millis now = monotonic_now();
-    if (target.address) co_return api.address_limits.lift_ban(*target.address, now);
+    const auto everywhere = [target](ShardAdmin& first) { return first.lift_ban(*target.address); };
+    if (target.address) co_return co_await api.shards.ask_one(0, everywhere);
     const auto at_home = [target, now](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
         if (is_lifted) tell_history(shard, target, HistoryKind::ban_lifted, "");

@@ -1,0 +1,166 @@
+"""Bans of addresses that guess passwords: an edge sets them, and they hold at all nodes until they are lifted at any."""
+
+import contextlib
+import itertools
+import struct
+import tempfile
+import unittest
+import urllib.error
+from pathlib import Path
+
+import packets
+from cluster_test import node
+from edge_nodes import LONG_LEASE, EdgeCase
+from gateway import Client, add_users, wait_until
+from link_relay import LinkRelay
+from ports import free_port
+
+GUESSER = "127.0.0.9"
+BANNED = 0x8A
+WRONG = 0x86
+KIND_OF_LIFT = 9
+LINK_GONE = "there was no other connection in time"
+
+
+def log_in(gateway, password, source=GUESSER):
+    """The reason of the CONNACK; the client is gone afterwards."""
+    with Client(gateway.port, source=source) as client:
+        client.send(packets.connect(5, "c", username="ann", password=password))
+        return client.receive()[1][1]
+
+
+def banned(gateway):
+    """The addresses in the list of bans, with who has set them."""
+    status, body = gateway.ask("GET", "/api/v1/bans")
+    assert status == 200, body
+    return [(each["address"], each["by"]) for each in body["bans"]]
+
+
+def lift(gateway):
+    return gateway.ask("DELETE", f"/api/v1/bans?address={GUESSER}")[0]
+
+
+class EdgeBansTest(EdgeCase):
+    def setUp(self):
+        super().setUp()
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-edge-")))
+        self.arguments = ("--password-file", add_users(folder / "users", ann="right"), "--ban-failures", "2")
+        self.guesses = itertools.count()
+
+    def guess(self, gateway):
+        """Until this node bans the guesser."""
+        for _ in range(2):
+            self.assertEqual(log_in(gateway, f"wrong {next(self.guesses)}"), WRONG)
+        self.assertEqual(log_in(gateway, "right"), BANNED)
+
+    def test_a_ban_that_an_edge_sets_holds_at_all_nodes_and_is_lifted_at_any(self):
+        home, edge = self.nodes()
+        nodes = home, edge, self.edge(name="second")
+        for lifting in nodes:
+            self.guess(edge)
+            wait_until(lambda: banned(home), what="the ban at the home")
+            for each in nodes:
+                self.assertEqual(banned(each), [(GUESSER, "gateway")])
+                self.assertEqual(log_in(each, "right"), BANNED)
+                self.assertEqual(log_in(each, "right", source="127.0.0.1"), 0)
+            self.assertEqual(lift(lifting), 200)
+            wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
+            for each in nodes:
+                self.assertEqual(banned(each), [])
+                self.assertEqual(log_in(each, "right"), 0)
+                self.assertEqual(lift(each), 404)
+        home.wait_for_log(f"{GUESSER} banned by an edge: too many wrong passwords from there")
+
+    def test_a_ban_that_an_edge_sets_while_its_home_stands_still_is_told_afterwards(self):
+        home, edge = self.nodes()
+        with home.standing_still():
+            self.guess(edge)
+        wait_until(lambda: banned(home), what="the ban at the home")
+        self.assertEqual(edge.log.count("linked to node home"), 1)
+        self.assertEqual(lift(home), 200)
+        wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
+
+    def test_a_ban_that_an_edge_sets_without_a_link_is_told_when_it_has_one(self):
+        home, edge = self.nodes()
+        with home.standing_still():
+            edge.wait_for_log(LINK_GONE)
+            self.guess(edge)
+        wait_until(lambda: banned(home), what="the ban at the home")
+        self.assertEqual(edge.log.count("linked to node home"), 2)
+        self.assertEqual(lift(home), 200)
+        wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
+
+    def test_a_ban_that_is_lifted_while_the_edge_has_no_link_does_not_come_back(self):
+        home, edge = self.nodes()
+        self.guess(edge)
+        wait_until(lambda: banned(home), what="the ban at the home")
+        with edge.standing_still():
+            home.wait_for_log(LINK_GONE)
+            self.assertEqual(lift(home), 200)
+        wait_until(lambda: edge.log.count("linked to node home") == 2, what="another link")
+        wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
+        self.assertEqual(banned(home), [])
+        self.guess(edge)
+        wait_until(lambda: banned(home), what="a later ban")
+
+    def test_a_ban_that_is_lifted_before_the_home_has_heard_of_it_does_not_come(self):
+        port = free_port()
+        relay = LinkRelay(port)
+        self.addCleanup(relay.close)
+        home = node(self.redis, "home", *self.arguments, "--link-address", relay.address, lease=LONG_LEASE)
+        home.command[home.command.index("--link-listen") + 1] = f"127.0.0.1:{port}"
+        self.enterContext(home)
+        edge = self.edge()
+        relay.passes.clear()
+        self.guess(edge)
+        self.assertEqual(lift(home), 404)
+        relay.passes.set()
+        wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
+        self.assertEqual(banned(home), [])
+        self.guess(edge)
+        wait_until(lambda: banned(home), what="a later ban")
+
+    def test_the_next_home_hears_of_the_bans_of_its_edges(self):
+        home = self.home()
+        edges = [self.edge(name=name) for name in ("edge", "second")]
+        for edge in edges:
+            self.guess(edge)
+        wait_until(lambda: banned(home), what="the ban at the home")
+        home.kill()
+        new = wait_until(lambda: next((each for each in edges if "owns all 128 partitions" in each.log), None), what="a takeover")
+        (other,) = (each for each in edges if each is not new)
+
+        def is_listed():
+            with contextlib.suppress(urllib.error.URLError):
+                return banned(new) == [(GUESSER, "gateway")]
+
+        wait_until(is_listed, what="the ban at the new home")
+        self.assertEqual(log_in(new, "right"), BANNED)
+        self.assertEqual(lift(new), 200)
+        wait_until(lambda: log_in(other, "right") == 0, what="the end of the ban at the edge")
+
+    def test_a_node_of_an_earlier_version_is_told_of_no_lift(self):
+        home = self.home()
+        port = int(home.command[home.command.index("--link-listen") + 1].split(":")[1])
+        for version, expected in ((1, None), (2, KIND_OF_LIFT)):
+            with self.subTest(version), Client(port) as old:
+                versions, _, birth = old.socket.recv(1000).split()[1:4]
+                self.assertEqual(versions, b"1-2")
+                old.send(b"pulsegate-edge %d old#%d %s 1 7 new\n" % (version, version, birth))
+                stream = old.socket.makefile("rb")
+                self.assertIsNone(next_kind(stream))  # it is linked
+                self.assertEqual(lift(home), 404)
+                while (kind := next_kind(stream)) is None and version == 2:
+                    pass
+                self.assertEqual(kind, expected)
+
+
+def next_kind(stream):
+    """Of the next frame that a home sends; None: it sends a position, as it does once a second."""
+    (size,) = struct.unpack("<I", stream.read(4))
+    contents = stream.read(size or 8)
+    return contents[0] if size else None
+
+
+if __name__ == "__main__":
+    unittest.main()
