@@ -1,16 +1,18 @@
 """Clients of a standby that serves as an edge: it keeps their sockets, and their sessions are on the other node."""
 
+import concurrent.futures
 import contextlib
 import json
 import re
 import struct
+import threading
 import unittest
 
 import packets
 from cluster_test import ask, leave_a_session, publish, reason_of, returned
 from edge_nodes import EdgeCase, last_cause, state
-from gateway import (DISCONNECT, PINGREQ, SANITIZED, Client, connect_packet, packet, publish_packet, subscribe_packet, text,
-                     wait_until)
+from gateway import (DISCONNECT, PATIENCE, PINGREQ, SANITIZED, Client, connect_packet, packet, publish_packet, subscribe_packet,
+                     text, wait_until)
 
 BIG = 1_000_000
 MOST_MEMORY = (2000 if SANITIZED else 300) << 20
@@ -100,6 +102,38 @@ class TalkTest(EdgeCase):
         events = [json.loads(watcher.receive_publish()[1]) for _ in range(turn + 2)]
         self.assertEqual([(each["state"], each["cause"]) for each in events],
                          [("online", "taken_over")] * (turn + 1) + [("offline", "logout")])
+
+    def test_two_clients_with_one_id_at_two_edges_take_over_from_each_other_and_stay_online(self):
+        home, edge = self.nodes()
+        second = self.edge(name="second")
+        watcher = home.connect("watcher")
+        clients = [edge.connect("ann", version=5)]
+        watcher.subscribe("presence/ann")
+        self.assertEqual(json.loads(watcher.receive_publish()[1])["state"], "online")
+        rounds = 10 if SANITIZED else 50
+        both = threading.Barrier(2, timeout=PATIENCE)
+
+        def log_in_again_and_again(gateway):
+            for _ in range(rounds):
+                both.wait()
+                clients.append(gateway.connect("ann", version=5))
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for done in [pool.submit(log_in_again_and_again, gateway) for gateway in (edge, second)]:
+                done.result()
+        events = [json.loads(watcher.receive_publish()[1]) for _ in range(2 * rounds)]
+        self.assertEqual({(each["state"], each["cause"]) for each in events}, {("online", "taken_over")})
+        watcher.ping()  # there were no other events
+        (shown,) = home.get_json("/api/v1/clients?user=ann")[1]["clients"]
+        (survivor,) = (each for each in clients if shown["address"] == "127.0.0.1:%d" % each.socket.getsockname()[1])
+        for client in clients:
+            if client is not survivor:
+                first, body = client.receive_until_closed()[-1]
+                self.assertEqual((first, body[0]), (0xE0, 0x8E))
+        survivor.ping()
+        survivor.disconnect()
+        event = json.loads(watcher.receive_publish()[1])
+        self.assertEqual((event["state"], event["cause"]), ("offline", "logout"))
 
     def test_messages_of_qos_2_come_once_both_ways(self):
         home, edge = self.nodes()
