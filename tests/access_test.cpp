@@ -188,7 +188,8 @@ TEST_CASE("a denied topic can't be read by any wildcard around it") {
         CHECK_MESSAGE(!secret.may_subscribe(bob, around), std::string(around));
 }
 
-TEST_CASE("an allowance for a part is passed over, and a later rule may cover the whole") {
+TEST_CASE(
+    "a rule that allows only a part of a filter is skipped, and a later rule may cover the whole") {
     CHECK(rules({"allow read a/b", "allow read a/#"}).may_subscribe(bob, "a/+"));
     CHECK_FALSE(rules({"allow read a/b", "allow read a/c"}).may_subscribe(bob, "a/+"));
     CHECK(rules({"allow read a/#", "deny read a/b"}).may_subscribe(bob, "a/+"));
@@ -196,7 +197,7 @@ TEST_CASE("an allowance for a part is passed over, and a later rule may cover th
         rules({"allow read a/c", "deny read a/b", "allow read #"}).may_subscribe(bob, "a/+"));
 }
 
-TEST_CASE("rules may say who joins a group, besides what it may read") {
+TEST_CASE("rules may allow or deny joining a group, besides reading topics") {
     const auto jobs =
         rules({"allow read user bob $share/workers/jobs/#", "deny read $share/workers/#",
                "deny read user bob $share/+/secret/#", "allow read #"});

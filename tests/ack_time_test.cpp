@@ -45,7 +45,7 @@ TEST_CASE("the mean follows the client, also by small steps") {
     CHECK(late.patience() == 0);
 }
 
-TEST_CASE("of deadlines, the due ones are found, and the next one is known") {
+TEST_CASE("the due deadlines are found, and the next one is known") {
     AckDeadlines deadlines;
     User user("ann");
     Session session(1, user, "phone", 0);

@@ -32,7 +32,7 @@ TEST_CASE("an IPv4 address that is mapped to IPv6 counts as IPv4") {
     CHECK(contains("fe80::1", "fe80::1%eth0"));
 }
 
-TEST_CASE("what is not an address is no range, and in none") {
+TEST_CASE("a text that is not an address is no range, and is in no range") {
     for (const char* text : {"", "/8", "10.0.0", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8x",
                              "::/129", "10.0.0.0/-1", "localhost"}) {
         CAPTURE(text);

@@ -253,7 +253,7 @@ TEST_CASE("a question about users with a mistake, or about too many, is a 400") 
     }
 }
 
-TEST_CASE("what is not there is a 404, and what is not asked is a 405") {
+TEST_CASE("an unknown path gets a 404, and a wrong method a 405") {
     const Gateway gateway;
     for (const char* target : {"//", "/healthz/", "/api", "/api/v1/users/", "/api/v2/wheel", "*"})
         CHECK(get(gateway, target).status == 404);
@@ -343,7 +343,9 @@ TEST_CASE("without a token no web page can use the API") {
     CHECK(has(refusal.body, "{\"error\":\"without admin tokens, the gateway"));
 }
 
-TEST_CASE("a request that says doubtfully whom it is for is a 400 and the last one") {
+TEST_CASE(
+    "a request with a missing, repeated or malformed Host field gets a 400 and ends the "
+    "connection") {
     const Gateway gateway;
     const auto answer = [&](const std::string& header) {
         return ask(gateway, "GET /healthz " + header + "\r\nGET /healthz HTTP/1.0\r\n\r\n");
@@ -370,7 +372,7 @@ TEST_CASE("a request that says doubtfully whom it is for is a 400 and the last o
     }
 }
 
-TEST_CASE("a target may be a whole URL, whose host counts instead of the Host field") {
+TEST_CASE("a target may be a whole URL, and its host replaces the Host field") {
     const Gateway gateway;
     const auto status = [&](const std::string& target, const std::string& fields) {
         CAPTURE(target);
@@ -392,7 +394,8 @@ TEST_CASE("a target may be a whole URL, whose host counts instead of the Host fi
     CHECK(status("ftp://localhost/healthz", host) == 404);
 }
 
-TEST_CASE("a transfer coding that is not understood is a 400, and what follows no request") {
+TEST_CASE(
+    "an unknown transfer coding gets a 400, and the bytes after it are not read as a request") {
     const Gateway gateway;
     const std::string request = "POST /api/v1/publish HTTP/1.1\r\nHost: localhost\r\n";
     for (const char* coding : {"xchunked", "identity", "gzip", "chunked, identity", "gzip, chunked",
@@ -421,7 +424,7 @@ TEST_CASE("fields behind a chunked body are no part of the header") {
     CHECK(answer.status == 200);
 }
 
-TEST_CASE("a client that waits for a word before its body gets it, or the answer") {
+TEST_CASE("a client that waits for 100 Continue before its body gets it, or the answer") {
     const Gateway gateway;
     const std::string expects = " HTTP/1.1\r\nHost: localhost\r\nExpect: 100-Continue\r\n";
     Conversation c(gateway.http_port());

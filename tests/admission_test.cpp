@@ -64,7 +64,7 @@ TEST_CASE("what happened within the last minute counts, and fades") {
     CHECK(counts.count(1, 4 * minute) == 0);
 }
 
-TEST_CASE("a minute that nobody asked about is over all the same") {
+TEST_CASE("a minute ends even if nobody asks about it") {
     RecentCounts<int> counts;
     counts.add(1, 59 * second);
     CHECK(counts.count(1, 1000 * minute) == 0);
@@ -122,7 +122,7 @@ TEST_CASE("wrong passwords ban their address, and nobody else's, for a while") {
     CHECK_FALSE(address_limits.failed(here, 5, 10 * second + 2));  // it begins anew
 }
 
-TEST_CASE("one wrong password again and again is no guessing, within reason") {
+TEST_CASE("repeating one wrong password does not count as guessing, up to a bound") {
     AddressLimits address_limits({.ban_failures = 3});
     for (int i = 0; i < 58; ++i) CHECK_FALSE(address_limits.failed(here, 1 + i % 2, 0));
     CHECK_FALSE(address_limits.failed(here, 1, 0));
@@ -142,7 +142,7 @@ TEST_CASE("phones that repeat their old passwords once a minute are not banned")
             CHECK_FALSE(address_limits.failed(here, password, now));
 }
 
-TEST_CASE("who is slow to guess is not banned") {
+TEST_CASE("an address that guesses slowly is not banned") {
     AddressLimits address_limits({.ban_failures = 3});
     for (Millis now = 0; now < 100 * minute; now += 31 * second)
         CHECK_FALSE(address_limits.failed(here, static_cast<std::uint64_t>(now), now));
@@ -198,7 +198,7 @@ TEST_CASE("an address is told as IPv4 if it is mapped to IPv6") {
 
 // -- client_limits
 
-TEST_CASE("a client whose connections break all the time is banned for a while") {
+TEST_CASE("a client that loses its connections all the time is banned for a while") {
     ClientLimits client_limits({.ban_flaps = 3, .ban_time = 10 * second});
     CHECK_FALSE(client_limits.broke_off("u", "c", 0));
     CHECK_FALSE(client_limits.broke_off("u", "c", 1));
@@ -407,7 +407,7 @@ TEST_CASE("addresses take turns, and those of one address come in their order") 
     CHECK(queue.empty());
 }
 
-TEST_CASE("who has waited too long is told so, and no one else") {
+TEST_CASE("only a login that has waited too long is refused") {
     LoginQueue queue(second);
     queue.add(here, 1, 0);
     queue.add(there, 2, 500);
@@ -419,7 +419,8 @@ TEST_CASE("who has waited too long is told so, and no one else") {
     CHECK_FALSE(queue.next_overdue(9999));
 }
 
-TEST_CASE("nobody is served before a place with fewer turns so far, whoever comes and goes") {
+TEST_CASE(
+    "no login is served before one from an address with fewer turns, while others come and go") {
     // The model: of those who wait, one whose address was served least since it began to wait.
     std::mt19937 random(7);
     LoginQueue queue(minute);

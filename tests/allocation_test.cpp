@@ -69,7 +69,7 @@ void one_shard(Config& config) { config.shards = 1; }
 
 }  // namespace
 
-TEST_CASE("a PINGREQ has nothing allocated") {
+TEST_CASE("a PINGREQ allocates nothing") {
     Gateway gateway(one_shard);
     Conversation client(gateway);
     client.login("pinger");
@@ -77,7 +77,7 @@ TEST_CASE("a PINGREQ has nothing allocated") {
     CHECK(allocations_each(gateway, ping) < 0.1);  // but for the ticks
 }
 
-TEST_CASE("a message of QoS 0 has only itself allocated, and nothing for those who get it") {
+TEST_CASE("a message of QoS 0 allocates only itself, and nothing for its receivers") {
     Gateway gateway(one_shard);
     Conversation sender(gateway);
     sender.login("sender");
@@ -94,7 +94,7 @@ TEST_CASE("a message of QoS 0 has only itself allocated, and nothing for those w
     CHECK(each < 2);
 }
 
-TEST_CASE("a message of QoS 1 whose answer waits for its receiver has nothing else allocated") {
+TEST_CASE("a message of QoS 1 that is answered after its receiver allocates only itself") {
     const TemporaryFolder folder;
     Gateway gateway([&](Config& config) {
         one_shard(config);

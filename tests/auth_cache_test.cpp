@@ -21,7 +21,7 @@ AuthCache::Key number(unsigned value) {
 
 }  // namespace
 
-TEST_CASE("a result is remembered for its lifetime, a no like a yes") {
+TEST_CASE("a result is remembered for its lifetime, both a no and a yes") {
     AuthCache cache(10'000);
     CHECK_FALSE(cache.find(number(1), 0));
     cache.put(number(1), {.user = "alice"}, 1'000, unix_time);
@@ -43,7 +43,7 @@ TEST_CASE("a newer result takes the older one's place") {
     CHECK(cache.find(number(1), 18'999)->reason == Reason::bad_user_name_or_password);
 }
 
-TEST_CASE("a result that expires is forgotten then, be its neighbours older or younger") {
+TEST_CASE("a result is forgotten when it expires, even if its neighbours are older or younger") {
     AuthCache cache(10'000);
     cache.put(number(1), {}, 0, unix_time);
     cache.put(number(2), {.expiry = unix_time + 3}, 0, unix_time);

@@ -104,7 +104,7 @@ TEST_CASE("a reload forgets the passwords that were right") {
     CHECK(login(authenticator, shows("bob", "same")).waited);
 }
 
-TEST_CASE("who was let in by a line that a reload changed is known by its number") {
+TEST_CASE("the number of a password line tells whether a reload has changed the line") {
     WithPasswords users;
     users.set("alice", "old");
     users.set("bob", "same");
@@ -121,7 +121,9 @@ TEST_CASE("who was let in by a line that a reload changed is known by its number
     CHECK(authenticator.password_lines()->include(changed));
 }
 
-TEST_CASE("where certificates name users, who shows none is asked, anonymous or refused") {
+TEST_CASE(
+    "if certificates name users, a client without one is asked for a password, anonymous or "
+    "refused") {
     AuthenticatorSettings settings;
     settings.user_by_certificate = true;
     Authenticator strict(settings);

@@ -139,7 +139,7 @@ TEST_CASE("a backup holds what was committed before, and a beginning of what cam
     CHECK(restored.text() == model.text());
 }
 
-TEST_CASE("a backup has the events, in a log of its own: what follows are others in each of both") {
+TEST_CASE("a backup has the events so far, in an event log of its own") {
     BackupScene scene;
     CHECK(scene.submit({PutEvent{.body = "{}"}, PutEvent{.body = "{}"}}).get() ==
           Outcome::committed);

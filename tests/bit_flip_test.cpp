@@ -100,7 +100,7 @@ TEST_CASE("a flipped bit changes nothing, whichever table or index it is in") {
     }
 }
 
-TEST_CASE("of a page that is damaged beyond one bit nothing is believed without a word") {
+TEST_CASE("a page with more than one wrong bit is not believed, and the damage is logged") {
     const TemporaryFolder original;
     fill(original.path("data"));
     const std::string written = read(original.path("data"));

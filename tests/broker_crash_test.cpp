@@ -189,7 +189,7 @@ void report(std::uint64_t lives) {
 
 }  // namespace
 
-TEST_CASE("what the gateway has acknowledged holds after a stop, whatever it comes behind") {
+TEST_CASE("what the gateway has acknowledged holds after a stop at any step") {
     const TemporaryFolder folder;  // for the lock only
     const FaultyDisk beginning;
     const QuietLog quiet;
@@ -203,7 +203,7 @@ TEST_CASE("what the gateway has acknowledged holds after a stop, whatever it com
     }
 }
 
-TEST_CASE("nobody notices an upgrade, whatever it comes behind") {
+TEST_CASE("clients do not notice an upgrade at any step") {
     const TemporaryFolder folder;  // for the lock only
     const FaultyDisk beginning;
     const QuietLog quiet;
@@ -219,7 +219,7 @@ TEST_CASE("nobody notices an upgrade, whatever it comes behind") {
     live_long({.shards = 2, .script = script, .upgrade_after = 1}, folder, beginning);
 }
 
-TEST_CASE("nobody notices upgrades, whatever clients do") {
+TEST_CASE("clients do not notice upgrades while they do random things") {
     const TemporaryFolder folder;  // for the lock only
     const FaultyDisk beginning;
     const QuietLog quiet;
@@ -236,7 +236,7 @@ TEST_CASE("nobody notices upgrades, whatever clients do") {
     }
 }
 
-TEST_CASE("what clients were promised holds, whatever fails and whenever") {
+TEST_CASE("promises to clients hold after any fault at any step") {
     const QuietLog quiet;
     for (const unsigned shards : {1u, 3u}) {
         const Play::Scene scene{.shards = shards, .script = script_of_clients()};
@@ -244,7 +244,7 @@ TEST_CASE("what clients were promised holds, whatever fails and whenever") {
     }
 }
 
-TEST_CASE("what clients were promised holds, whatever they do") {
+TEST_CASE("promises to clients hold while they do random things") {
     const QuietLog quiet;
     const std::uint32_t seeds = all_crash_points() ? 12 : sample_of_seeds;
     for (std::uint32_t seed = 1; seed <= seeds; ++seed) {
@@ -254,7 +254,7 @@ TEST_CASE("what clients were promised holds, whatever they do") {
     }
 }
 
-TEST_CASE("what clients were promised holds, though sessions are packed as soon as they are away") {
+TEST_CASE("promises to clients hold when sessions are packed as soon as their clients are away") {
     const QuietLog quiet;
     const Play::Scene scripted{.shards = 2, .script = script_of_clients(), .packs = true};
     report(crash_everywhere(scripted, all_crash_points() ? 1 : script_stride));

@@ -124,7 +124,9 @@ TEST_CASE("no check is computed for a client that has gone") {
     CHECK(checked.checked().size() == 10);
 }
 
-TEST_CASE("who can't be checked in time is told so at once, and another address has its places") {
+TEST_CASE(
+    "a login that can't be checked in time is refused at once, and other addresses keep their "
+    "places") {
     StoppedClock clock;
     Checked checked(500);  // a check is taken for 10 ms until one was measured
     std::vector<std::future<AuthResult>> answers;
@@ -145,7 +147,7 @@ TEST_CASE("who can't be checked in time is told so at once, and another address 
     CHECK(std::find(order.begin(), order.end(), "alice") - order.begin() <= 3);
 }
 
-TEST_CASE("who has waited too long is refused, and not checked") {
+TEST_CASE("a login that has waited too long is refused without a check") {
     StoppedClock clock;
     Checked checked(500);
     auto first = checked.login("first");
@@ -162,7 +164,7 @@ TEST_CASE("who has waited too long is refused, and not checked") {
     CHECK(checked.checked() == std::vector<std::string>{"first", "second", "fourth"});
 }
 
-TEST_CASE("another longest wait holds for those who wait already") {
+TEST_CASE("a changed longest wait applies to logins that wait already") {
     StoppedClock clock;
     Checked checked(60'000);
     auto first = checked.login("first");

@@ -32,7 +32,7 @@ struct Queue : CheckQueue {
 
 }  // namespace
 
-TEST_CASE("those who show the same at the same time share one check") {
+TEST_CASE("clients that show the same credentials at the same time share one check") {
     Queue queue;
     queue.add("alice");
     queue.add("alice", 2);
@@ -48,7 +48,8 @@ TEST_CASE("those who show the same at the same time share one check") {
     CHECK(queue.next() == 5);
 }
 
-TEST_CASE("the turn of a client that has gone is for the next who shows the same") {
+TEST_CASE(
+    "the turn of a client that has gone passes to the next client with the same credentials") {
     Queue queue;
     queue.add("alice");
     queue.add("alice");
@@ -76,7 +77,7 @@ TEST_CASE("a check that many wait for has a turn as soon as the first of them ha
     CHECK_FALSE(queue.next());
 }
 
-TEST_CASE("who has waited too long is taken out, but not those whose check has begun") {
+TEST_CASE("logins that have waited too long are taken out, unless their check has begun") {
     Queue queue;
     queue.add("alice", 1, 0);
     queue.add("bob", 1, 10);
@@ -90,7 +91,7 @@ TEST_CASE("who has waited too long is taken out, but not those whose check has b
     CHECK(queue.next() == 4);
 }
 
-TEST_CASE("when too many wait, the one goes whose turn would come last") {
+TEST_CASE("when too many logins wait, the login with the last turn is refused") {
     Queue queue;
     for (int i = 0; i < 3; ++i) queue.add("mallory" + std::to_string(i), 1);
     queue.add("alice", 2);

@@ -133,7 +133,7 @@ TEST_CASE("a client that stays as it is while the pages are read is on one, and 
     }
 }
 
-TEST_CASE("filters leave those to which all of them apply") {
+TEST_CASE("a client is listed if all filters apply to it") {
     DurableCluster brokers;
     std::list<PlainClient> clients;
     for (const char* name : {"phone-1", "phone-2", "laptop"})

@@ -53,7 +53,7 @@ TEST_CASE("the functions are loaded unless Redis has them, or a later version") 
     CHECK(library_in(redis) == later);
 }
 
-TEST_CASE("a user who may not load functions is told which command allows it") {
+TEST_CASE("if the Redis user may not load functions, the error names the command that allows it") {
     RedisServer server;
     RedisConnection redis(server.target(), soon());
     redis.call({"ACL", "SETUSER", "default", "-function"}, soon());

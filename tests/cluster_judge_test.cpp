@@ -87,7 +87,8 @@ TEST_CASE("in the first lease of a new run nobody is dead, and then answered tim
     CHECK(judge.is_dead(beat(1), true));
 }
 
-TEST_CASE("who was silent while others beat is told from who came back late") {
+TEST_CASE(
+    "a node that was silent while others beat is not confused with a node that came back late") {
     Judge judge("self", {}, 0);
     judge.hear(0, {beat(100)});
     CHECK_FALSE(judge.was_silent({beat(105)}));
@@ -135,7 +136,7 @@ TEST_CASE("a node that has just joined comes last in the succession") {
     CHECK(newcomer.claimants_before(36'999) == 0);
 }
 
-TEST_CASE("of two nodes that join at once, the one with the first heartbeat may claim first") {
+TEST_CASE("when two nodes join at once, the node with the first heartbeat may claim first") {
     for (const bool is_a_first : {true, false}) {
         CAPTURE(is_a_first);
         const std::string first = std::string(is_a_first ? "a" : "b") + "#0123456789abcdef";

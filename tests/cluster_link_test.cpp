@@ -86,7 +86,7 @@ std::string read_bytes(int socket, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a node says who it is and whether it has Redis") {
+TEST_CASE("a node tells its name and whether it has Redis") {
     Node west("west#1"), east("east#1");
     const LinkReport report = west.link.ask(east.link.address());
     CHECK(report.state == State::answered);

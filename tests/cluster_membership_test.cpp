@@ -144,7 +144,7 @@ TEST_CASE("an owner that was stopped changes no row after another has claimed") 
     CHECK(taker.view().partitions.at(1).epoch == 2);
 }
 
-TEST_CASE("when an owner leaves in order, one of those who stand by claims all") {
+TEST_CASE("when an owner stops in order, one of the standby nodes claims everything") {
     const QuietLog quiet;
     RedisServer redis;
     std::optional<Membership> owner(std::in_place, hurried_node("a", redis.target()));
@@ -277,7 +277,7 @@ TEST_CASE("a full Redis takes deletions, and then writes again") {
     CHECK(write(node, {row(2, "msg", "new", "small")}) == Answer::done);
 }
 
-TEST_CASE("what an earlier connection has left behind comes too late") {
+TEST_CASE("a late write of an earlier connection is refused") {
     const QuietLog quiet;
     RedisServer redis;
     Membership node(hurried_node("a", redis.target()));
@@ -296,7 +296,7 @@ TEST_CASE("what an earlier connection has left behind comes too late") {
     CHECK(rows_of(node) == Rows{{{0, "t", "f"}, "new"}});
 }
 
-TEST_CASE("a replica that is missing is no replica that has it") {
+TEST_CASE("a replica that is missing does not count as a copy") {
     const QuietLog quiet;
     RedisServer primary({"--repl-diskless-sync-delay", "0"});
     RedisServer replica({"--replicaof", "127.0.0.1 " + std::to_string(primary.port())});

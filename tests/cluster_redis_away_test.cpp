@@ -206,7 +206,8 @@ TEST_CASE("an owner writes again what Redis has lost in a failover to another se
     CHECK(fields_of(node) == Fields{{"kept", "1"}, {"lost", "1"}, {"new", "1"}});
 }
 
-TEST_CASE("a claim that a failover has lost holds, and who was silent before it is fenced") {
+TEST_CASE(
+    "a claim that a failover has lost holds, and the owner that was silent before it is fenced") {
     const QuietLog quiet;
     RedisServer redis(in_memory);
     Membership stopped(forgetful_node("a", redis));
@@ -273,7 +274,7 @@ TEST_CASE("a node that stands by knows the owner while Redis has lost the claim"
     await_former(false);
 }
 
-TEST_CASE("failovers under load lose nothing, and nobody claims what has an owner") {
+TEST_CASE("failovers under load lose nothing, and no node claims a partition that has an owner") {
     const QuietLog quiet;
     RedisServer redis(in_memory);
     Membership node(forgetful_node("a", redis));

@@ -128,7 +128,9 @@ TEST_CASE("an owner without Redis does not serve beside a node that has claimed 
     CHECK_FALSE(owner.may_serve());
 }
 
-TEST_CASE("without Redis an owner takes nobody for dead whose link address means another machine") {
+TEST_CASE(
+    "without Redis, an owner never takes a node for dead if its link address leads to another "
+    "machine") {
     const QuietLog quiet;
     RedisServer redis;
     auto options = patient_node("a", redis.target());

@@ -68,7 +68,7 @@ TEST_CASE("the sample file is right, and has every setting with its default, typ
     for (const std::string& line : lines_in(sample)) CHECK(line.size() <= 100);
 }
 
-TEST_CASE("what the sample file has as a default is one") {
+TEST_CASE("the sample file shows the real default of each setting") {
     std::size_t tried = 0;
     for (const std::string& line : lines_in(sample_file(SettingsTable().settings))) {
         if (!line.starts_with('#') || line.starts_with("# ")) continue;

@@ -263,7 +263,7 @@ TEST_CASE("a switch is on or off, and in the file true or false as well") {
     CHECK(has(complaint({"--retain-available", "maybe"}), "choose on or off"));
 }
 
-TEST_CASE("rooms are for members where users are known, and no rules say who may read") {
+TEST_CASE("rooms are for members if users are known and there are no access rules") {
     const auto closed = [](std::vector<std::string> arguments) {
         arguments.insert(arguments.end(), {"--listen", "mqtt://127.0.0.1"});
         return parsed(arguments).rooms_are_closed;

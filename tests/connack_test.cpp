@@ -59,7 +59,7 @@ TEST_CASE("a session that came back from a crash was not said to have ended") {
     CHECK(phone.take() == session_present);
 }
 
-TEST_CASE("clients without a stored session, and those who come back to one, don't wait") {
+TEST_CASE("clients that have no stored session or come back to one don't wait") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient visitor(brokers, "visitor");
@@ -82,7 +82,7 @@ TEST_CASE("clients without a stored session, and those who come back to one, don
     CHECK(phone.take() == new_session);
 }
 
-TEST_CASE("what is sent to a client whose CONNACK waits comes after it") {
+TEST_CASE("packets to a client with a waiting CONNACK come after it") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     phone.connect(false);
@@ -97,7 +97,7 @@ TEST_CASE("what is sent to a client whose CONNACK waits comes after it") {
     CHECK(phone.take() == new_session + " " + hex(wire("90 r k7 01 | 32 r s'x' k1 'later'")));
 }
 
-TEST_CASE("who connects again while its CONNACK waits waits for the same") {
+TEST_CASE("a client that connects again while its CONNACK waits waits for the same commit") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     leave_unreleased(brokers, phone);
@@ -226,7 +226,7 @@ TEST_CASE("a login that waits for the store is told to nobody before it is accep
     CHECK(of.watcher.take_messages().size() == 2);
 }
 
-TEST_CASE("who takes a connection over and is refused leaves nobody online") {
+TEST_CASE("a client that takes a connection over and is refused is offline") {
     RefusedLogin of;
     of.brokers.settle();
     of.watcher.take();
@@ -242,7 +242,7 @@ TEST_CASE("who takes a connection over and is refused leaves nobody online") {
     for (const auto& message : of.watcher.take_messages()) CHECK(message.text != "gone");
 }
 
-TEST_CASE("nobody is told of a login whose connection ends before its CONNACK, however it ends") {
+TEST_CASE("a login is not announced if its connection ends before the CONNACK, however it ends") {
     const Ending endings[] = {{Cause::connection_lost, Reason::success, "lost"},
                               {Cause::kicked, Reason::administrative_action, "banned"},
                               {Cause::kicked, Reason::not_authorized, "revoked"},
@@ -286,7 +286,9 @@ TEST_CASE("a login that waits for the store when the gateway stops brings nobody
     }
 }
 
-TEST_CASE("who comes back to a session that ends soon, and is refused, keeps session and will") {
+TEST_CASE(
+    "a client that comes back to a session that ends soon, and is refused, keeps session and "
+    "will") {
     RefusedLogin of;
     PlainClient again(of.brokers, "phone", "phone", Version::v5_0);
     // Will Delay 100 s
@@ -340,7 +342,7 @@ TEST_CASE("logins that wait for the store count for max-connections-per-user") {
     CHECK(phone.take() == new_session);
 }
 
-TEST_CASE("a user who has nothing but a login that waits can be thrown out") {
+TEST_CASE("a user with nothing but a login that waits can be thrown out") {
     RefusedLogin of;
     of.go();
     of.phone.connect(true, 0, "wills/phone");

@@ -465,12 +465,12 @@ TEST_CASE("one order: an inbox, for a device that keeps its session") { play({"i
 
 TEST_CASE("one order: an inbox, for devices that keep none") { play({"inbox/", "", false}); }
 
-TEST_CASE("one order: a room, for a member who keeps a session") { play({"room/r", ""}); }
+TEST_CASE("one order: a room, for a member that keeps a session") { play({"room/r", ""}); }
 
 TEST_CASE("one order: a room, for a member without a session") { play({"room/r", "", false}); }
 
 TEST_CASE("one order: a shared subscription with one member") { play({"t", "$share/g/t"}); }
 
-TEST_CASE("members who share a subscription lose and repeat nothing") {
+TEST_CASE("members of a shared subscription lose and repeat nothing") {
     play({"t", "$share/g/t", true, 3});
 }

@@ -40,7 +40,7 @@ TEST_CASE("a date of HTTP is read as it is written") {
     }
 }
 
-TEST_CASE("what is no date of RFC 3339 is none") {
+TEST_CASE("a text that is no date of RFC 3339 is refused") {
     for (const char* text :
          {"", "2026", "2026-11-23", "2026-11-23T13:20:00", "2026-11-23T13:20Z",
           "2026-11-23T13:20:00.Z", "2026-11-23T24:00:00Z", "2026-11-23T13:60:00Z",

@@ -248,7 +248,7 @@ TEST_CASE("a SUBSCRIBE gives its filters with their options") {
           SubscribeOptions{.qos = QoS::at_least_once, .retain_handling = 1});
 }
 
-TEST_CASE("3.1 marks whatever it sends again") {
+TEST_CASE("3.1 marks every packet that it sends again") {
     for (const char* again : {"6a r2 k7", "8a r k1 s'a/b' 01", "aa r k1 s'a/b'"}) {
         CAPTURE(again);
         const std::string bytes = wire(again);

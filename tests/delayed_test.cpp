@@ -328,7 +328,7 @@ TEST_CASE("a message comes in time though others have filled its second") {
     receiver.expect("30 r s'bobs' '!'");
 }
 
-TEST_CASE("who may not publish to a topic may not do so later") {
+TEST_CASE("a client that may not publish to a topic may not publish a delayed message to it") {
     const TemporaryFolder folder;
     folder.write("rules", "allow readwrite room/#\n");
     Scene scene([&](Config& config) { config.authenticator.access_file = folder.path("rules"); });

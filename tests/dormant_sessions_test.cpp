@@ -146,7 +146,7 @@ TEST_CASE("a dormant client comes back to what waits for it, in order") {
     CHECK(dormant(brokers) == 0);
 }
 
-TEST_CASE("who is dormant when the process dies, and after it, loses nothing") {
+TEST_CASE("a client that is dormant when the process dies loses nothing") {
     DurableCluster brokers(1, packing());
     std::list<PlainClient> clients;
     for (const char* name : {"a", "b", "c"}) {
@@ -171,7 +171,7 @@ TEST_CASE("who is dormant when the process dies, and after it, loses nothing") {
     CHECK(clients.back().take_messages().empty());
 }
 
-TEST_CASE("a restart packs nobody with more than a record holds") {
+TEST_CASE("a restart packs no user that has more than a record holds") {
     DurableCluster brokers;
     PlainClient plain(brokers, "plain");
     PlainClient phone(brokers, "phone", "ann");
@@ -233,7 +233,7 @@ TEST_CASE("a dormant session ends in the same tick as any other") {
     }
 }
 
-TEST_CASE("who is away for less than a minute, or ends soon, is not packed") {
+TEST_CASE("a session that is away for less than a minute, or ends soon, is not packed") {
     DurableCluster brokers;
     PlainClient client(brokers, "client");
     leave_session(brokers, client, "x");
@@ -269,7 +269,7 @@ TEST_CASE("the session that has been away for longest ends first, dormant or not
     CHECK(broker.logins().find("d", "d"));
 }
 
-TEST_CASE("pages of users are the same whoever is packed or woken between them") {
+TEST_CASE("pages of users are the same when users are packed or woken between them") {
     DurableCluster brokers(1, packing());
     std::list<PlainClient> clients;
     std::vector<std::string> users;
@@ -315,7 +315,7 @@ TEST_CASE("other shards send what a dormant session has subscribed to") {
     CHECK_FALSE(brokers->interest(0).wants(std::string_view("x")));
 }
 
-TEST_CASE("asking for the presence of a dormant user unpacks nobody") {
+TEST_CASE("asking for the presence of a dormant user does not unpack the user") {
     DurableCluster brokers(1, packing());
     PlainClient client(brokers, "client", "ann");
     leave_session(brokers, client, "x");

@@ -58,7 +58,9 @@ void subscribe_to_retained(DurableCluster& brokers, PlainClient& phone, bool rea
 
 }  // namespace
 
-TEST_CASE("who acknowledges a message before it is stored does not get it again after a restart") {
+TEST_CASE(
+    "a client that acknowledges a message before it is stored does not get it again after a "
+    "restart") {
     constexpr unsigned shards = 2;
     DurableCluster brokers(shards);
     PlainClient phone(brokers, client_at(1, shards, "phone"));
@@ -115,7 +117,7 @@ TEST_CASE("clients that acknowledge after 40 ms spare the disk their messages") 
     CHECK(stored(brokers) == 0);
 }
 
-TEST_CASE("who acknowledges too late is waited for once, and then no more") {
+TEST_CASE("the gateway waits once for a client that acknowledges too late, and then no more") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
@@ -139,7 +141,7 @@ TEST_CASE("who acknowledges too late is waited for once, and then no more") {
     CHECK(stored(brokers) == before);
 }
 
-TEST_CASE("who always acknowledges quickly is not waited for long") {
+TEST_CASE("the gateway does not wait long for a client that always acknowledges quickly") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
@@ -193,7 +195,7 @@ TEST_CASE("a client has to wait when too much of its own is not answered") {
     CHECK_FALSE(awaits(desk));
 }
 
-TEST_CASE("who has too much unanswered is read on when it is answered") {
+TEST_CASE("a client with too much unanswered is read again after the answers") {
     const TemporaryFolder folder;
     StoppedClock clock;
     Gateway gateway([&](Config& config) { config.data = folder.path("data"); });
@@ -234,7 +236,8 @@ TEST_CASE("retained messages that a crash kept from a session come when its clie
     CHECK(phone.take_messages().size() == 10);
 }
 
-TEST_CASE("who may not read any more what is owed after a crash gets the rest") {
+TEST_CASE(
+    "after a crash, a client gets the owed messages except those that it may no longer read") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     retain(brokers, 10);
@@ -299,7 +302,8 @@ void publish_retained(DurableCluster& brokers, PlainClient& receiver, PlainClien
 
 }  // namespace
 
-TEST_CASE("who subscribes while a retained message of QoS 2 is under way to others gets it") {
+TEST_CASE(
+    "a client that subscribes while a retained message of QoS 2 is under way to others gets it") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");
@@ -320,7 +324,8 @@ TEST_CASE("who subscribes while a retained message of QoS 2 is under way to othe
     CHECK(passage.settle(brokers->now));
 }
 
-TEST_CASE("who is done with a retained message while others have it does not get it again") {
+TEST_CASE(
+    "a client that has completed a retained message while others have it does not get it again") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");

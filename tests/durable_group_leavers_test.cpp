@@ -48,7 +48,7 @@ TEST_CASE("a group's message outlives the session of its member, whenever a cras
     }
 }
 
-TEST_CASE("what a start has given to another member comes once") {
+TEST_CASE("a message that a start has given to another member comes once") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));
     PlainClient worker(brokers, client_at(home, shards, "worker"));
@@ -145,7 +145,8 @@ TEST_CASE("a group's message that is on its way to a member outlives the member'
     }
 }
 
-TEST_CASE("a member whose session was to end with its connection leaves its group what it had") {
+TEST_CASE(
+    "a member leaves its messages to its group if its session was to end with its connection") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"),
                        client_at(other, shards, "helper"), Version::v5_0);

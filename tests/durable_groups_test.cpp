@@ -108,7 +108,7 @@ TEST_CASE("a message to a member does not overtake one that is being stored for 
     CHECK(got[2].text == "m3");
 }
 
-TEST_CASE("who is away keeps what it has of its group, if nobody else of it is connected") {
+TEST_CASE("a disconnected member keeps its group's messages if no other member is connected") {
     DurableCluster brokers(shards);
     PlainClient worker(brokers, client_at(other, shards, "worker"));
     PlainClient desk(brokers, client_at(home, shards, "desk"));
@@ -173,7 +173,7 @@ TEST_CASE("a message that one member leaves to another while that one goes is se
     }
 }
 
-TEST_CASE("what goes to another member takes nothing of what its first one has by itself") {
+TEST_CASE("a message that goes to another member leaves the first member's own messages alone") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));
     PlainClient worker(brokers, client_at(home, shards, "worker"));

@@ -75,7 +75,8 @@ TEST_CASE("what waited at alternating QoS comes in its order") {
     CHECK(joined_texts(phone) == sent);
 }
 
-TEST_CASE("who logs in while a message to the inbox is stored gets it before later ones") {
+TEST_CASE(
+    "a client that logs in while a message to the inbox is stored gets it before later ones") {
     for (const bool keeps_session : {false, true}) {
         CAPTURE(keeps_session);
         DurableCluster brokers;
@@ -90,7 +91,7 @@ TEST_CASE("who logs in while a message to the inbox is stored gets it before lat
     }
 }
 
-TEST_CASE("who logs in while a message to a room is stored gets it before later ones") {
+TEST_CASE("a client that logs in while a message to a room is stored gets it before later ones") {
     DurableCluster brokers;
     PlainClient phone(brokers, "bob");
     PlainClient desk(brokers, "desk");

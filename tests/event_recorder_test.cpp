@@ -51,7 +51,7 @@ TEST_CASE("logins and changes of presence are told in their order") {
           Lines{"login ann", "presence ann online login", "presence ann offline logout"});
 }
 
-TEST_CASE("nothing is written that nobody reads") {
+TEST_CASE("no event is written that has no reader") {
     DurableCluster cluster(1, recording(kinds_of(EventKind::login)));
     PlainClient ann(cluster, "ann");
     ann.connect(true);
@@ -98,7 +98,7 @@ TEST_CASE("a user that is not back in time after a crash is told offline, and on
     CHECK(told(cluster) == expected);
 }
 
-TEST_CASE("the PUBACK of a message for who is away says that its event is stored") {
+TEST_CASE("the PUBACK of a message to a disconnected user means that its event is stored") {
     for (const unsigned shards : {1u, 2u}) {
         DurableCluster cluster(shards, recording(kinds_of(EventKind::message_waiting)));
         PlainClient ann(cluster, "ann");
@@ -117,7 +117,7 @@ TEST_CASE("the PUBACK of a message for who is away says that its event is stored
     }
 }
 
-TEST_CASE("a message for who is connected, or of QoS 0, is no event") {
+TEST_CASE("a message to a connected user, or of QoS 0, is no event") {
     DurableCluster cluster(1, recording(kinds_of(EventKind::message_waiting)));
     PlainClient ann(cluster, "ann");
     PlainClient bob(cluster, "bob");
@@ -133,7 +133,9 @@ TEST_CASE("a message for who is connected, or of QoS 0, is no event") {
     CHECK(told(cluster) == Lines{"message_waiting bob ann"});
 }
 
-TEST_CASE("of one sender's messages a bounded number are told, and others' still are") {
+TEST_CASE(
+    "one sender's messages cause a bounded number of events, and other senders' still cause "
+    "theirs") {
     DurableCluster cluster(1, recording(kinds_of(EventKind::message_waiting)));
     PlainClient eve(cluster, "eve");
     PlainClient ann(cluster, "ann");

@@ -73,8 +73,7 @@ constexpr std::size_t most_a_turn = 64;
 
 }  // namespace
 
-TEST_CASE(
-    "who came by a line of the password file that has gone is disconnected, the others stay") {
+TEST_CASE("clients of a password line that was removed are disconnected, and the others stay") {
     const QuietLog quiet;
     Crowd crowd;
     KeptLink& removed = crowd.arrive("removed", 1);
@@ -88,7 +87,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "many whose lines have gone are disconnected over many turns, all clients of a user too") {
+    "many clients of removed lines are disconnected over many turns, and so are all clients of a "
+    "user") {
     const QuietLog quiet;
     for (const bool one_user : {false, true}) {
         CAPTURE(one_user);
@@ -107,7 +107,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a revocation spares only who came by a token that was issued since") {
+TEST_CASE("a revocation spares only clients with a token that was issued since") {
     const QuietLog quiet;
     Crowd crowd;
     KeptLink& old = crowd.arrive_by_token("old", 99);
@@ -123,7 +123,7 @@ TEST_CASE("a revocation spares only who came by a token that was issued since") 
     CHECK_FALSE(fresh.ending);
 }
 
-TEST_CASE("who was told to go is not thrown out twice") {
+TEST_CASE("a client that was asked to leave is not evicted twice") {
     const QuietLog quiet;
     Crowd crowd;
     KeptLink& phone = crowd.arrive("phone", 1);
@@ -134,7 +134,7 @@ TEST_CASE("who was told to go is not thrown out twice") {
     CHECK(crowd.evict({.user = "u"}).leaving == 0);
 }
 
-TEST_CASE("without a moment an eviction spares nobody's token") {
+TEST_CASE("an eviction without a time spares no token") {
     const QuietLog quiet;
     Crowd crowd;
     crowd.arrive_by_token("old", 99);

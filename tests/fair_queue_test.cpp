@@ -27,7 +27,7 @@ Tickets drained(FairQueue& queue) {
 
 }  // namespace
 
-TEST_CASE("a thousand of one address hold up the one of another by one turn") {
+TEST_CASE("a thousand items of one address hold up an item of another address by one turn") {
     FairQueue queue;
     for (Ticket ticket = 1; ticket <= 1000; ++ticket) queue.add(address(1), "mallory", ticket);
     queue.add(address(2), "alice", 1001);
@@ -37,7 +37,7 @@ TEST_CASE("a thousand of one address hold up the one of another by one turn") {
     CHECK(queue.size() == 998);
 }
 
-TEST_CASE("the users of one address take turns, which gain the address none") {
+TEST_CASE("the users of one address take turns, and this gains the address no turn") {
     FairQueue queue;
     for (Ticket ticket = 1; ticket <= 3; ++ticket) queue.add(address(1), "mallory", ticket);
     queue.add(address(1), "alice", 4);
@@ -45,7 +45,7 @@ TEST_CASE("the users of one address take turns, which gain the address none") {
     CHECK(drained(queue) == Tickets{1, 5, 4, 6, 2, 3});
 }
 
-TEST_CASE("who goes when too many wait is of the address, and the user there, with most") {
+TEST_CASE("when too many wait, an item of the largest address and its largest user goes") {
     FairQueue queue;
     for (Ticket ticket = 1; ticket <= 4; ++ticket) queue.add(address(1), "mallory", ticket);
     queue.add(address(1), "alice", 5);
@@ -58,7 +58,7 @@ TEST_CASE("who goes when too many wait is of the address, and the user there, wi
     CHECK_FALSE(queue.take_last());
 }
 
-TEST_CASE("one that is removed leaves the turns of its address to the others of it") {
+TEST_CASE("a removed item leaves its turn to the others of its address") {
     FairQueue queue;
     for (Ticket ticket = 1; ticket <= 3; ++ticket) queue.add(address(1), "alice", ticket);
     queue.add(address(2), "bob", 4);
@@ -68,7 +68,7 @@ TEST_CASE("one that is removed leaves the turns of its address to the others of 
     CHECK(drained(queue) == Tickets{2, 4, 3});
 }
 
-TEST_CASE("whoever comes and goes, each is taken once, and nobody is passed over for ever") {
+TEST_CASE("while items come and go, each is taken once, and none is passed over for ever") {
     std::mt19937 random(11);
     FairQueue queue;
     struct Place {

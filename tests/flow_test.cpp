@@ -123,7 +123,7 @@ TEST_CASE("a message that is too large leaves no identifier to be given twice") 
     CHECK(published(small.packet(), v5).packet_id != 1);
 }
 
-TEST_CASE("who comes back gets more than its line takes at once, and is not cut") {
+TEST_CASE("a client that comes back to more than its socket takes at once is not disconnected") {
     constexpr int messages = 250;
     Gateway gateway([](Config& config) { config.output_budget = 16 * 1024; });
     {

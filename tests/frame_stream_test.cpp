@@ -68,7 +68,7 @@ void for_each_kind(const std::function<void(Tls)>& test) {
 
 }  // namespace
 
-TEST_CASE("frames travel in both directions, and say who the other node is") {
+TEST_CASE("frames travel in both directions, and name the other node") {
     for_each_kind([](Tls tls) {
         asio::io_context io;
         Both ends(io, std::move(tls));
@@ -106,7 +106,7 @@ TEST_CASE("a stream that ends while it is full tells so") {
     CHECK(ends.ear.why == "a test's reason");
 }
 
-TEST_CASE("who sends frames hears how many bytes wait") {
+TEST_CASE("the sender of frames is told how many bytes wait") {
     asio::io_context io;
     Both ends(io);
     CHECK(ends.near->stream->send(link_frame("ping")) == 8);

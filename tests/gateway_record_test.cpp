@@ -99,7 +99,7 @@ TEST_CASE("a gateway's record that is cut or has any bit flipped is refused") {
     CHECK_FALSE(decode_gateway(encode(full_history())));
 }
 
-TEST_CASE("of a later version's gateway what is not known is passed over if it may be") {
+TEST_CASE("unknown fields of a later version's record are skipped if they may be") {
     const std::string gateway = encode(full_gateway());
     CHECK(decode_gateway(with_more(gateway, record_field(optional_tag | 100, "news"))) ==
           full_gateway());

@@ -36,7 +36,7 @@ TEST_CASE("a descriptor is closed by its last owner, unless it was released") {
     CHECK_FALSE(UniqueFd());
 }
 
-TEST_CASE("a connection that nobody takes over is closed, and counts no more") {
+TEST_CASE("a connection that is not taken over is closed, and counts no more") {
     const Address address(boost::asio::ip::make_address("10.0.0.7"));
     Admission admission({.max_connections = 10}, 0);
     AddressLimits address_limits({.max_connections_per_address = 1});
@@ -59,7 +59,7 @@ TEST_CASE("a connection that nobody takes over is closed, and counts no more") {
     CHECK(standing() == AddressLimits::Standing::ok);
 }
 
-TEST_CASE("a connection whose socket was taken over goes on counting") {
+TEST_CASE("a connection still counts after its socket was taken over") {
     Admission admission({.max_connections = 10}, 0);
     AddressLimits address_limits({});
     admission.opened();

@@ -105,7 +105,7 @@ TEST_CASE("a number and a text are hashed as the number's bytes before the text'
     CHECK(keyed_hash(7) == keyed_hash(7, ""));
 }
 
-TEST_CASE("of two texts it counts where the first one ends") {
+TEST_CASE("the hash of two texts depends on where the first one ends") {
     CHECK(keyed_hash("a", "bc") == keyed_hash("a", "bc"));
     CHECK(keyed_hash("a", "bc") != keyed_hash("ab", "c"));
     CHECK(keyed_hash("", "abc") != keyed_hash("abc", ""));

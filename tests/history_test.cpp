@@ -80,7 +80,7 @@ TEST_CASE("a history tells what happened to a user, and to nobody else") {
     CHECK(told(history, "bob").size() == 1);
 }
 
-TEST_CASE("what repeats is one event with a count, but for logins") {
+TEST_CASE("repeated events are one event with a count, except logins") {
     Tracer tracer;
     History history(64 * one_block, tracer);
     for (WallMillis time : {100, 200, 450})
@@ -153,7 +153,8 @@ TEST_CASE("an address that guesses names pushes out neither users' events nor ot
     CHECK(all[2].count == 10'000);
 }
 
-TEST_CASE("a block does what a list of events would that drops the oldest of who has most") {
+TEST_CASE(
+    "a block does the same as a list of events that drops the oldest event of the largest user") {
     struct Model {
         std::string user;
         WallMillis time;

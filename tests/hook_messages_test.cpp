@@ -32,7 +32,7 @@ bool denied(std::string_view body, unsigned status = 200) {
 
 }  // namespace
 
-TEST_CASE("the question says who asks to come in, whatever it is called") {
+TEST_CASE("the request to the backend describes the client, with any name") {
     const Credentials credentials{"al\"ice\\\n", "pass\tword", "phone-\xC3\xA9", "2001:db8::1"};
     const auto read = boost::json::parse(hook_question(credentials)).as_object();
     CHECK(read.size() == 4);
@@ -73,7 +73,7 @@ TEST_CASE("the backend's no is 0x86, in JSON or by status") {
     CHECK(denied(R"({"allow":true,"expires":-1})"));
 }
 
-TEST_CASE("whatever is not clear is a failure, never a yes") {
+TEST_CASE("an unclear answer is a failure, never a yes") {
     for (const unsigned status : {0u, 100u, 201u, 204u, 301u, 302u, 400u, 404u, 429u, 500u, 503u})
         CHECK(fails(status, R"({"allow":true})"));
     for (const char* body : {
@@ -134,7 +134,7 @@ TEST_CASE("a failure repeats nothing of the answer, because there may be secrets
     }
 }
 
-TEST_CASE("a broken yes is no yes") {
+TEST_CASE("a malformed yes is a failure") {
     const std::string good = R"({"allow":true,"user":"alice","acl":["allow read room/1"]})";
     std::mt19937 random(8'259);
     for (int round = 0; round < 5'000; ++round) {

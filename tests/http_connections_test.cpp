@@ -49,7 +49,8 @@ TEST_CASE("an address has a quarter of the places for HTTP, and then spare ones"
     CHECK(crowd.come(2, State::answers) == Place::usual);
 }
 
-TEST_CASE("who waits for a request, or reads no answer, gives up its place for another") {
+TEST_CASE(
+    "a connection that waits for a request, or reads no answer, gives up its place for another") {
     using namespace std::chrono_literals;
     HttpCrowd crowd;
     for (unsigned from = 1; from <= 4; ++from)

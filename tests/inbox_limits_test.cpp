@@ -109,7 +109,7 @@ TEST_CASE("what a user has in inboxes is bounded in bytes, and by their number")
         }
 }
 
-TEST_CASE("whose the bytes in inboxes are is known after a restart") {
+TEST_CASE("after a restart, the gateway knows how many bytes in inboxes each sender has") {
     BrokerSettings settings;
     settings.max_inboxes_per_user = 3;
     Scene scene(2, settings);
@@ -128,7 +128,7 @@ TEST_CASE("whose the bytes in inboxes are is known after a restart") {
     CHECK(scene.answer(scene.publisher("mal"), "d") == taken);
 }
 
-TEST_CASE("when there are too many inboxes, those who have many give way to those who have few") {
+TEST_CASE("when there are too many inboxes, senders with many give way to senders with few") {
     for (const unsigned shards : {1u, 2u})
         for (const bool has_store : {false, true}) {
             if (!has_store && shards > 1) continue;  // other shards can't be waited for
@@ -182,7 +182,9 @@ TEST_CASE("an inbox does not give way to other sessions while a device has messa
     next.expect(message);
 }
 
-TEST_CASE("while memory is scarce, inboxes don't become more, and many give way to few") {
+TEST_CASE(
+    "while memory is scarce, there are no more inboxes, and senders with many give way to senders "
+    "with few") {
     for (const bool has_store : {false, true}) {
         CAPTURE(has_store);
         Scene scene(1, {}, has_store);
@@ -228,7 +230,7 @@ TEST_CASE(
     CHECK(alice.take() == refused);
 }
 
-TEST_CASE("a message that is not retained because of a limit is no success") {
+TEST_CASE("a message that is not retained because of a limit is refused") {
     BrokerSettings settings;
     settings.max_retained_messages = 1;
     Scene scene(1, settings);
@@ -296,7 +298,7 @@ TEST_CASE("a full queue is told, and the identifier of QoS 2 is free again, also
     CHECK(scene.inbox_of("dave") == "fresh ");
 }
 
-TEST_CASE("of very many inboxes only some are searched for expired messages in one turn") {
+TEST_CASE("one turn searches only some of very many inboxes for expired messages") {
     BrokerSettings settings;
     settings.max_inboxes = 5000;
     settings.max_inboxes_per_user = 5000;
@@ -312,7 +314,7 @@ TEST_CASE("of very many inboxes only some are searched for expired messages in o
     CHECK(scene.brokers->broker(0).waiting() == 5000 - 4096 + 1);
 }
 
-TEST_CASE("who has most in inboxes is found over several turns") {
+TEST_CASE("the sender with most in inboxes is found over several turns") {
     InboxAccounts accounts;
     InboxSenders senders(accounts);
     Outbox::Totals totals;

@@ -123,7 +123,7 @@ TEST_CASE("a subscription to one's own inbox adds no copy, but its identifiers")
     desk.expect_nothing();
 }
 
-TEST_CASE("a subscription with no-local keeps one's own messages away, and others' not") {
+TEST_CASE("a subscription with no-local excludes the client's own messages, and no others") {
     Gateway gateway;
     Conversation desk = device(gateway, v5, "bob", "desk");
     Conversation phone = device(gateway, v5, "bob", "phone");
@@ -226,7 +226,7 @@ TEST_CASE("every other topic below inbox is an ordinary one") {
     expect_nothing_more(sender, {&bob, &eve, &listener});
 }
 
-TEST_CASE("an inbox is nobody else's, but subscribers have it as before") {
+TEST_CASE("a user's inbox reaches no other user, except subscribers of its topic") {
     Gateway gateway;
     for (const unsigned home : {0u, 1u}) {
         CAPTURE(home);
@@ -340,7 +340,7 @@ TEST_CASE("a device that keeps its session keeps what waited for it") {
     device(gateway, v4, user, "phone").expect("32 r" + topic + "k1 'a'");  // its session ended
 }
 
-TEST_CASE("a user who has an inbox and was never here is nobody to presence") {
+TEST_CASE("a user with an inbox that never connected is unknown to presence") {
     Gateway gateway;
     Conversation sender(gateway);
     sender.login("sender").send("32 r s'inbox/nobody' k1 'a'").expect("40 02 k1");
@@ -391,7 +391,7 @@ TEST_CASE("inboxes are limited, for one sender and for all") {
     }
 }
 
-TEST_CASE("whose inboxes they are is known after a restart") {
+TEST_CASE("after a restart, the gateway knows the sender of each inbox") {
     const TemporaryFolder folder;
     const auto limited = [&](Config& config) {
         config.shards = 1;

@@ -12,7 +12,7 @@
 
 using namespace pulsegate;
 
-TEST_CASE("a shard wants what its filters may select, and nothing before and after") {
+TEST_CASE("a shard is interested in what its filters may select, and in nothing before and after") {
     Interest interest;
     const std::vector<std::pair<const char*, const char*>> cases{
         {"inbox/alice", "inbox/alice"},
@@ -41,7 +41,7 @@ TEST_CASE("a filter without wildcards wakes nobody for its neighbours") {
     CHECK_FALSE(interest.wants(std::string_view("rooms/1")));
 }
 
-TEST_CASE("interest never says no in vain, whatever comes and goes") {
+TEST_CASE("interest never says no wrongly, while filters come and go") {
     std::mt19937 random(7);
     const auto any = [&](std::size_t n) { return random() % n; };
     const auto level = [&] { return std::string(1, "abc+"[any(4)]); };

@@ -193,7 +193,7 @@ TEST_CASE("cancellations are answered in their order when their unit is") {
     CHECK(all.journal.bytes() == 0);
 }
 
-TEST_CASE("of delayed messages and cancellations that are refused, the promised ones are kept") {
+TEST_CASE("after a refusal, promised delayed messages and cancellations are kept") {
     Journals all;
     for (const bool promised : {false, true}) {
         all.journal.put(PutDelayed{.id = 5, .message = message(0), .is_promised = promised}, {});
@@ -266,7 +266,7 @@ TEST_CASE("what is refused is handed in again, in order, until it is committed")
     CHECK(all.host.parts.back() == Host::Part{1, 6, false});
 }
 
-TEST_CASE("of what is refused, only the last state of a row is kept") {
+TEST_CASE("after a refusal, only the last state of a row is kept") {
     Journals all;
     all.journal.add(EndOwner{1});
     all.journal.flush();
@@ -354,7 +354,8 @@ TEST_CASE("a time on one clock is the same on the other") {
     CHECK(as_monotonic_time(1, 5000) == 1);  // long ago, not never
 }
 
-TEST_CASE("who waits for a new owner is told when it is stored, however often it is refused") {
+TEST_CASE(
+    "a client that waits for a new owner is told when it is stored, even after many refusals") {
     Journals all;
     all.journal.add(PutOwner{.owner = 7});
     CHECK(all.journal.is_new(7));
@@ -382,7 +383,7 @@ TEST_CASE("who waits for a new owner is told when it is stored, however often it
     CHECK(all.host.parts.size() == 3);
 }
 
-TEST_CASE("a retry that leaves out an operation refuses those who wait for it") {
+TEST_CASE("a retry that leaves out an operation refuses the clients that wait for it") {
     Journals all;
     all.journal.add(EndOwner{1});
     all.journal.await_retries(all.part(1));
@@ -396,7 +397,7 @@ TEST_CASE("a retry that leaves out an operation refuses those who wait for it") 
     CHECK(all.host.parts == std::vector<Host::Part>{{1, 1, true}});
 }
 
-TEST_CASE("who comes with nothing to store during a retry waits for nothing more than this retry") {
+TEST_CASE("a client with nothing to store during a retry waits only for this retry") {
     Journals all;
     all.journal.add(EndOwner{1});
     all.journal.flush();

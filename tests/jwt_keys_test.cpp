@@ -29,7 +29,7 @@ std::string trouble_with_key(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("of several keys the one that the token names is asked, or all that fit") {
+TEST_CASE("the key that the token names checks it, or all keys that fit") {
     TokenGate gate;
     gate.with_key("2025.pem", rsa().public_pem())
         .with_key("2026.pem", other_rsa().public_pem())

@@ -331,7 +331,7 @@ TEST_CASE("a token may bring the rules of its client") {
     CHECK(bad.find("topsecret") == std::string::npos);
 }
 
-TEST_CASE("noise is refused, whatever it is") {
+TEST_CASE("random bytes are refused") {
     TokenGate gate;
     gate.with_secret().with_key("rsa.pem", rsa().public_pem());
     const JwtVerifier verifier(gate.settings);

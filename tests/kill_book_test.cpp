@@ -194,7 +194,8 @@ TEST_CASE_FIXTURE(Pages, "kill: a value that was never set is a breach") {
     CHECK_FALSE(book.kept());
 }
 
-TEST_CASE_FIXTURE(Pages, "kill: a message that nobody sent, or to another receiver, is a breach") {
+TEST_CASE_FIXTURE(
+    Pages, "kill: a message that was never sent, or was sent to another receiver, is a breach") {
     receive({qos_1, 1});
     CHECK(book.other_faults() == 1);
     const auto message = acknowledged(qos_1);

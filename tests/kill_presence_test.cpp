@@ -110,7 +110,8 @@ TEST_CASE_FIXTURE(Watched, "kill: a state is untrue only after a stall of this p
     CHECK(book.untrue() == 1);
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: who may have come back late in a stall may be shown offline") {
+TEST_CASE_FIXTURE(Watched,
+                  "kill: a user that may have come back late in a stall may be shown offline") {
     tell(true, 1);
     kill();
     serve(2s);
@@ -135,7 +136,9 @@ TEST_CASE_FIXTURE(Watched, "kill: a watcher that was told nothing takes everybod
           "presence: untrue: watcher takes alice for offline, who has been online for 3 s");
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: one that begins anew forgets, and one that goes on does not") {
+TEST_CASE_FIXTURE(
+    Watched,
+    "kill: a watcher with a new session forgets, and a watcher with a kept session does not") {
     tell(true, 1);
     book.begin_watching("watcher", false, now);
     book.compare(now + truth_after);
@@ -145,7 +148,8 @@ TEST_CASE_FIXTURE(Watched, "kill: one that begins anew forgets, and one that goe
     CHECK(book.untrue() == 1);
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: nothing is expected of those who are away or have just come") {
+TEST_CASE_FIXTURE(Watched,
+                  "kill: nothing is expected of watchers that are away or have just come") {
     book.end_watching("watcher");
     book.compare(now);
     book.begin_watching("watcher", false, now);
@@ -161,7 +165,8 @@ TEST_CASE_FIXTURE(Watched, "kill: during a login both states are true") {
     CHECK(book.kept());
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: who is back after a kill in time must not be shown as offline") {
+TEST_CASE_FIXTURE(Watched,
+                  "kill: a user that is back in time after a kill must not be shown as offline") {
     tell(true, 5);
     kill();
     serve(2s);
@@ -200,7 +205,8 @@ TEST_CASE_FIXTURE(Watched, "kill: who is back after a kill in time must not be s
           "the broker was killed, and had time to come back");
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: who is not back after a kill in time must be shown as offline") {
+TEST_CASE_FIXTURE(Watched,
+                  "kill: a user that is not back in time after a kill must be shown as offline") {
     tell(true, 5);
     kill();
     serve(2s);
@@ -231,7 +237,8 @@ TEST_CASE_FIXTURE(Watched, "kill: until the limit a watcher must take a user for
           "presence: untrue: watcher takes alice for offline, who has been online for 3 s");
 }
 
-TEST_CASE_FIXTURE(Watched, "kill: who has come or gone just before a kill may be shown as either") {
+TEST_CASE_FIXTURE(Watched,
+                  "kill: a user that has come or gone just before a kill may be shown as either") {
     SUBCASE("it has come") {
         book.change("alice", false, now, alices_limit);
         tell(false, 5);

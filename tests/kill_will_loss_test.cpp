@@ -34,7 +34,7 @@ TEST_CASE("kill: a client that is back before the delay of its will takes it bac
     CHECK(loss.promise(gone + 4s) == Promise::comes);
 }
 
-TEST_CASE("kill: a client whose return was seen late may have been back in time") {
+TEST_CASE("kill: a client that was seen late after its return may have been back in time") {
     const auto loss = vanished(2s);
     CHECK(loss.promise(gone + 4s, 1s) == Promise::open);
     CHECK(loss.promise(gone + 5s, 1s) == Promise::comes);
@@ -72,7 +72,7 @@ TEST_CASE("kill: a delay may begin anew with the broker") {
     CHECK(loss.promise(gone + 5s) == Promise::comes);
 }
 
-TEST_CASE("kill: what the broker may not have written down before its end is left open") {
+TEST_CASE("kill: changes that the broker may not have written before its end are not judged") {
     auto login = WillLoss({.delay = 0s, .since = gone - 100ms}, gone, false);
     login.broker_ended(BrokerEnd::stop, gone, false);
     CHECK(login.promise(gone + 1h) == Promise::open);
@@ -90,7 +90,7 @@ TEST_CASE("kill: what the broker may not have written down before its end is lef
     CHECK(known.promise(gone + 1h) == Promise::must_not_come);
 }
 
-TEST_CASE("kill: a step of the clock leaves open what hangs on it") {
+TEST_CASE("kill: times that a step of the clock changes are not judged") {
     auto forward = vanished(2s);
     forward.broker_ended(BrokerEnd::stop, gone, false);
     forward.broker_serves({1h, gone + 1s}, gone + 1s);
@@ -104,7 +104,7 @@ TEST_CASE("kill: a step of the clock leaves open what hangs on it") {
     CHECK(back.promise(gone + 5s) == Promise::open);
 }
 
-TEST_CASE("kill: who is back after a kill before its limit takes its will back") {
+TEST_CASE("kill: a client that is back after a kill before its limit takes its will back") {
     for (const Duration delay : {Duration(0s), Duration(2s)}) {
         auto loss = vanished(delay);
         loss.broker_ended(BrokerEnd::kill, gone, false);

@@ -72,7 +72,7 @@ TEST_CASE("clients of separate servers only watch those of their own") {
     }
 }
 
-TEST_CASE("nobody writes to themselves, nor to who falls silent or is of another group") {
+TEST_CASE("no client writes to itself, to a client that falls silent, or to another group") {
     Scenario scenario = scenario_of({100, 50});
     scenario.groups[0].silent = 0.3;
     scenario.groups[1].to = 0;
@@ -185,7 +185,7 @@ TEST_CASE("an agenda comes to everybody at their last planned time, in order") {
     CHECK(seen.size() == entries.size() - 1);
 }
 
-TEST_CASE("an agenda whose owner comes when it says is never late") {
+TEST_CASE("an agenda is never late if its owner comes when it says") {
     const Time start{1h};
     std::vector<AgendaEntry> entries(100);
     Agenda agenda;

@@ -27,7 +27,7 @@ TEST_CASE_FIXTURE(JudgedRun, "a run without a fault passes every check") {
     CHECK_FALSE(bottleneck(record));
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "who shows nobody's presence to anybody is not judged by it") {
+TEST_CASE_FIXTURE(JudgedRun, "a server that shows no presence at all is not judged by it") {
     CHECK_FALSE(shows_no_presence(scenario, record));
     record.totals = {};
     record.totals.add(Count::presence_unseen, 100);
@@ -35,7 +35,7 @@ TEST_CASE_FIXTURE(JudgedRun, "who shows nobody's presence to anybody is not judg
     CHECK(shows_no_presence(scenario, record));
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "who refuses presence to some, but not to everybody, is found") {
+TEST_CASE_FIXTURE(JudgedRun, "a server that refuses presence to some clients only is found") {
     record.totals.add(Count::presence_filters_refused, 200);
     CHECK(not_passed().empty());
     CHECK(check("subscribed").detail == "0 refused, and 200 of 200 for presence");
@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(JudgedRun, "questions for presence fail if none of them is ans
     CHECK(outcome("presence_http_answers") == Outcome::failed);
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "servers that pass on no message are told to be no cluster") {
+TEST_CASE_FIXTURE(JudgedRun, "servers that pass on no message are reported as no cluster") {
     record.totals = {};
     CHECK(outcome("crossed") == Outcome::skipped);
     record.totals.add(Count::messages_lost_crossing, 3);
@@ -95,7 +95,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "who never came in is missed") {
+TEST_CASE_FIXTURE(JudgedRun, "clients that never connected fail the check") {
     scenario.groups[0].clients = 101;
     CHECK(only_fails("connected"));
     CHECK(check("connected").value == 1);
@@ -154,14 +154,15 @@ TEST_CASE_FIXTURE(JudgedRun,
     CHECK(check("server_stalled").detail.find("2 times") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "a server from which nothing was asked owes nothing") {
+TEST_CASE_FIXTURE(JudgedRun, "a server that was asked for nothing has not stalled") {
     each_second([](Measurements& second) { second = {}; });
     each_second([](Measurements& second) { second.add(Count::packets_received, 50); });
     at(13).set(Gauge::server_silence, 1.8);
     CHECK(outcome("server_stalled") == Outcome::passed);
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "a server that stands still for good is found, for it owes answers") {
+TEST_CASE_FIXTURE(JudgedRun,
+                  "a server that stands still for good is found, because answers are due") {
     for (std::size_t second = 40; second < 45; ++second) {
         Measurements silent;
         silent.add(Count::pings_sent, 5);
@@ -183,14 +184,15 @@ TEST_CASE_FIXTURE(JudgedRun, "without the workers' own measure, a second without
     CHECK(check("server_stalled").value == 2);
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "a silence in which the generator stood still is nobody's fault") {
+TEST_CASE_FIXTURE(JudgedRun,
+                  "a silence while the generator stood still is not the server's fault") {
     at(13).set(Gauge::server_silence, 1.5);
     at(13).add(Timing::ping, 1400ms);
     at(12).add(Timing::loop_lag, 900ms);
     CHECK(outcome("server_stalled") == Outcome::refused);
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "of few packets, a second without one says nothing") {
+TEST_CASE_FIXTURE(JudgedRun, "if packets are few, a second without one is no fault") {
     each_second([](Measurements& second) {
         Measurements quiet;
         quiet.add(Count::packets_received, 2);
@@ -228,7 +230,7 @@ TEST_CASE("a delay between generator and server is named as such") {
     CHECK(delayed_run(60us, 300us).outcome("delay") == Outcome::passed);
 }
 
-TEST_CASE("a network far away is no delay") {
+TEST_CASE("a distant server's latency is not reported as a delay") {
     auto run = delayed_run(52ms, 104ms);
     Measurements totals = run.record.totals;
     Measurements far;
@@ -329,7 +331,7 @@ TEST_CASE_FIXTURE(JudgedRun,
     CHECK(not_passed().empty());
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "where the server's share can't be seen, nobody else is accused") {
+TEST_CASE_FIXTURE(JudgedRun, "if the server's CPU can't be seen, other programs are not blamed") {
     each_second([](Measurements& second) {
         second.set(Gauge::machine_busy, 0.99);
         second.set(Gauge::server_cpu, -1);
@@ -337,7 +339,7 @@ TEST_CASE_FIXTURE(JudgedRun, "where the server's share can't be seen, nobody els
     CHECK(outcome("machine_others") == Outcome::skipped);
 }
 
-TEST_CASE("what no slowness can feign fails although the generator was the bottleneck") {
+TEST_CASE("faults that slowness can't cause fail even if the generator was the bottleneck") {
     auto run = with(Count::messages_repeated_qos2);
     run.record.totals.add(Count::starved);
     run.record.totals.add(Count::messages_lost);

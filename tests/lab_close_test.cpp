@@ -37,7 +37,7 @@ TEST_CASE("what a stall of the generator hides is unclear") {
     CHECK(judge.judge(close_after(30'900ms, 800ms), limit) == Expiry::in_time);
 }
 
-TEST_CASE("no stall excuses what is wrong in any case") {
+TEST_CASE("a stall does not excuse a close that is wrong in any case") {
     CHECK(judge.judge(close_after(20s, 15s), limit) == Expiry::early);
     CHECK(judge.judge(close_after(35s, 3s), limit) == Expiry::late);
 }
@@ -61,7 +61,7 @@ TEST_CASE("a talker that the generator left silent beyond its limit was starved"
     CHECK(!was_starved(close_after(29s), limit));
 }
 
-TEST_CASE("without a keepalive nobody is closed too early or too late, or was starved") {
+TEST_CASE("clients without a keepalive are never closed too early or too late, nor starved") {
     CHECK(judge.judge(close_after(1h), 0s) == Expiry::unclear);
     CHECK(judge.deadline(Time(1h), 0s) == Time::max());
     CHECK(!was_starved(close_after(1h), 0s));
@@ -70,7 +70,7 @@ TEST_CASE("without a keepalive nobody is closed too early or too late, or was st
     CHECK(!oversleeping.explains_close(Time(2h), 1s));
 }
 
-TEST_CASE("who overslept may be closed for it until a tick later") {
+TEST_CASE("a client that sent too late may be closed until a tick after its limit") {
     const Time start{1h};
     Oversleeping oversleeping;
     CHECK(!oversleeping.explains_close(start, 1s));

@@ -169,7 +169,7 @@ TEST_CASE(
     CHECK(one.next()->body == "last");
 }
 
-TEST_CASE("a token is the same or it is not") {
+TEST_CASE("a token is accepted only if it is the same") {
     CHECK(same_token("0123456789abcdef", "0123456789abcdef"));
     CHECK_FALSE(same_token("0123456789abcdeF", "0123456789abcdef"));
     CHECK_FALSE(same_token("0123456789abcde", "0123456789abcdef"));
@@ -179,7 +179,7 @@ TEST_CASE("a token is the same or it is not") {
                          std::runtime_error);
 }
 
-TEST_CASE("who shows the wrong token is told so and sent away, and the others are let in") {
+TEST_CASE("a caller with a wrong token is told so and disconnected, and the others are let in") {
     Interruption interruption;
     WorkerListener listener({"127.0.0.1", 0, "0123456789abcdef", 1});
     std::string refused, welcome;
@@ -219,7 +219,7 @@ TEST_CASE("callers that keep silent don't keep a worker out") {
     CHECK(welcome == R"({"type":"time"})");
 }
 
-TEST_CASE("of several exchanges the fastest says best how far another clock is off") {
+TEST_CASE("the fastest of several exchanges gives the best estimate of another clock") {
     ClockOffset clock;
     const Time ours{100s};
     clock.add(ours, Time(40s + 9ms), ours + 20ms);

@@ -150,7 +150,8 @@ TEST_CASE("in-doubt numbers of QoS 0 are those behind the last answered ping") {
     CHECK(flow.in_doubt().ranges() == std::vector<Numbers::Range>{{5, 8}});
 }
 
-TEST_CASE("who leaves with DISCONNECT has nothing in doubt at QoS 0, but sends QoS 1 again") {
+TEST_CASE(
+    "a client that leaves with DISCONNECT has nothing in doubt at QoS 0, but sends QoS 1 again") {
     SentFlow flow;
     for (int count = 0; count < 4; ++count) flow.take();
     SUBCASE("QoS 0") {
@@ -266,7 +267,7 @@ TEST_CASE("what a client misses is put down to the cause of its absence") {
     }
 }
 
-TEST_CASE("who has never been there misses nothing by the server's fault") {
+TEST_CASE("a client that was never connected misses nothing by the server's fault") {
     Attendance late;
     late.begin();
     late.comes();

@@ -183,7 +183,7 @@ TEST_CASE("without a user there is neither name nor password") {
     CHECK(identities.user(42).empty());
 }
 
-TEST_CASE("users are the lines of a file, from the front again when it ends") {
+TEST_CASE("users are the lines of a file, which is read again from the front") {
     const TemporaryFolder folder;
     Identities identities({.users_file = folder.write("users", "anna:pw:with:colons\r\n\nbert:")});
     CHECK(identities.of(0).user == "anna");

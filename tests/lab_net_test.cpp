@@ -80,7 +80,7 @@ TEST_CASE("what the socket doesn't take is sent later, in order") {
     CHECK(scene.stream.unsent() == 0);
 }
 
-TEST_CASE("a stream whose server reads nothing stops reading, too, until it is served again") {
+TEST_CASE("a stream stops reading while its server reads nothing") {
     Scene scene;
     LabConnection other = scene.connected();
     while (scene.stream.unsent() <= Stream::most_unsent)
@@ -217,7 +217,7 @@ TEST_CASE("a socket that is left half open is closed when the server closes it")
     CHECK(scene.log.ended == 0);
 }
 
-TEST_CASE("of too many sockets that are left half open, the oldest is closed") {
+TEST_CASE("when too many sockets are left half open, the oldest is closed") {
     struct Idle : Loop::Handler {
         void ready(std::uint32_t) override {}
     };

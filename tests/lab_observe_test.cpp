@@ -105,7 +105,7 @@ TEST_CASE("metrics are read past comments and labels") {
     CHECK(samples[4].name == "last");
 }
 
-TEST_CASE("of Pulsegate's shards the connections are added, and the worst lag counts") {
+TEST_CASE("the connections of Pulsegate's shards are added, and the worst lag counts") {
     Measurements seen;
     CHECK(
         take_metrics("pulsegate_connections{shard=\"0\"} 10\n"
@@ -118,7 +118,7 @@ TEST_CASE("of Pulsegate's shards the connections are added, and the worst lag co
     CHECK(seen[Gauge::server_loop_lag] == 0.007);
 }
 
-TEST_CASE("of another server's metrics nothing is taken") {
+TEST_CASE("metrics of another server are ignored") {
     Measurements seen;
     CHECK_FALSE(take_metrics("go_goroutines 12\n", seen));
     CHECK(seen.empty());
@@ -154,7 +154,7 @@ TEST_CASE("presence is read from the answer of the API") {
         CHECK_THROWS(users_in(none));
 }
 
-TEST_CASE("a question for presence is answered, be it by the reason why there is no answer") {
+TEST_CASE("a question for presence gets an answer, or the reason why there is none") {
     PresenceQuery query("http://127.0.0.1:1", "");
     CHECK(!query.take());
     query.ask({"ann", "a/b"});

@@ -60,7 +60,7 @@ TEST_CASE("several runs make a line, with its error") {
     CHECK(plan.source_addresses() == 5);
 }
 
-TEST_CASE("what was not measured is said") {
+TEST_CASE("the plan names what was not measured") {
     const std::vector runs{run_of(5'000), run_of(10'000), run_of(20'000)};
     const auto plan = plan_on_paper(runs, 1e6);
     CHECK(doubts(plan, "beyond 20,000 clients"));

@@ -249,7 +249,7 @@ TEST_CASE("a user is online while any of the clients is that share it") {
     }
 }
 
-TEST_CASE("who says goodbye must be shown as offline at once, however short the nap") {
+TEST_CASE("a client that sends DISCONNECT must be shown as offline at once, even for a short nap") {
     Scene scene;
     scene.happens(Kind::online, 1s);
     scene.shows(true, 1s, 1);
@@ -267,7 +267,7 @@ TEST_CASE("who says goodbye must be shown as offline at once, however short the 
     }
 }
 
-TEST_CASE("who has no keepalive is no ghost, however long the silence") {
+TEST_CASE("a client without a keepalive is no ghost, even after a long silence") {
     Scene scene;
     scene.happens(Kind::online, 1s);
     scene.shows(true, 1s, 1);
@@ -275,7 +275,7 @@ TEST_CASE("who has no keepalive is no ghost, however long the silence") {
     CHECK(scene.faults() == Faults{});
 }
 
-TEST_CASE("a user who was never shown is found once, if somebody watched for long enough") {
+TEST_CASE("a user that was never shown is found once, if a watcher was there long enough") {
     Scene scene;
     scene.happens(Kind::online, 1s);
     scene.happens(Kind::gone, 20s);
@@ -392,7 +392,7 @@ TEST_CASE("a change that lasted and was hidden from one of two observers is foun
     }
 }
 
-TEST_CASE("of two answers to one question, the second is the report of a change") {
+TEST_CASE("the second of two answers to one question is the report of a change") {
     const auto offline_at = [](Duration at, Duration since) {
         Scene scene;
         const auto told = [&](bool online, Duration when, std::uint64_t version) {
@@ -410,7 +410,7 @@ TEST_CASE("of two answers to one question, the second is the report of a change"
     CHECK(offline_at(9s, 8s) == Faults{});
 }
 
-TEST_CASE("an answer that shows somebody as offline who has long been alive is a false one") {
+TEST_CASE("an answer that shows a user as offline that has long been alive is false") {
     const auto answered_at = [](Duration at) {
         Scene scene;
         scene.happens(Kind::online, 1s);

@@ -117,7 +117,7 @@ Measurements counted(std::uint64_t messages, double cpu) {
 
 }  // namespace
 
-TEST_CASE("what workers measured in a second is added up") {
+TEST_CASE("measurements of several workers in one second are added up") {
     Series series;
     series.add(3, counted(10, 0.5));
     series.add(5, counted(1, 0.25));
@@ -165,7 +165,7 @@ TEST_CASE("a long run is kept in few stretches, with all that was counted") {
     CHECK(messages == 2 * length);
 }
 
-TEST_CASE("of levels that stand for the worst moment, the worst stays") {
+TEST_CASE("for levels that stand for the worst moment, the worst stays") {
     Measurements quiet;
     quiet.set(Gauge::server_silence, 0.1);
     Measurements silent;

@@ -93,7 +93,7 @@ TEST_CASE("runs stand side by side, with what they differ in") {
     CHECK(std::ranges::find(figures, "ping p99", &ComparedFigure::label) == figures.end());
 }
 
-TEST_CASE("of a run that was repeated the median and the spread are shown") {
+TEST_CASE("for a repeated run, the median and the spread are shown") {
     const std::vector runs{reported_run("a", 1ms), reported_run("a", 3ms), reported_run("a", 2ms),
                            reported_run("b", 4ms), reported_run("b", 5ms), reported_run("b", 6ms)};
     const auto text = text_comparison(runs, 3);
@@ -106,7 +106,7 @@ TEST_CASE("of a run that was repeated the median and the spread are shown") {
     CHECK(*latency->values[0] == doctest::Approx(0.002).epsilon(0.02));
 }
 
-TEST_CASE("of repeats the worst outcome of a check counts") {
+TEST_CASE("the worst outcome of a check counts among repeats") {
     std::vector runs(4, reported_run("a", 1ms));
     runs[1].checks[0].outcome = CheckResult::Outcome::refused;
     runs[2].checks[0].outcome = CheckResult::Outcome::failed;
@@ -130,7 +130,7 @@ TEST_CASE("a run is worse if its figures are, by more than was said and beyond t
     CHECK(judged({1ms, 3ms}, {2ms, 4ms}, 0.1) == 0);  // it may be chance
 }
 
-TEST_CASE("what the generator needed makes no run worse") {
+TEST_CASE("figures of the generator make no run worse") {
     std::vector runs(2, reported_run("a", 1ms));
     for (auto& stretch : runs[0].series) stretch.measured.set(Gauge::worker_cpu, 0.1);
     for (auto& stretch : runs[1].series) stretch.measured.set(Gauge::worker_cpu, 0.3);
@@ -176,7 +176,7 @@ TEST_CASE("figures are not judged because of the generator, not because of a pro
           "a: the generator was the bottleneck: it stalled for 2 s");
 }
 
-TEST_CASE("what only one run has is compared with nothing") {
+TEST_CASE("a figure that only one run has is not compared") {
     std::vector runs{reported_run("a", 1ms), RunRecord()};
     const auto figures = compared_figures(runs);
     const auto latency = std::ranges::find(figures, "message p99", &ComparedFigure::label);

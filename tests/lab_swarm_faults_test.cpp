@@ -63,7 +63,7 @@ std::string room_message(std::uint32_t sequence, QoS qos, bool dup = false,
 
 }  // namespace
 
-TEST_CASE("presence of a user whom only others watch is misdirected") {
+TEST_CASE("presence of a user that only other clients watch is misdirected") {
     Scenario scenario;
     add_group(scenario, 2);
     for (const std::uint32_t watched : {1u, 2u}) {
@@ -221,7 +221,9 @@ TEST_CASE("no session is present at the first login of a run") {
     }
 }
 
-TEST_CASE("who breaks the protocol towards a silent client is not judged by when it was closed") {
+TEST_CASE(
+    "a server that breaks the protocol towards a silent client is not judged by the time of the "
+    "close") {
     Scenario scenario;
     add_group(scenario, 1).silent = 1;
     LabSwarm lab(scenario);
@@ -280,7 +282,7 @@ TEST_CASE("a ping that was overdue is missed, however its client leaves") {
     }
 }
 
-TEST_CASE("under an identifier that is not released comes the same message, or none") {
+TEST_CASE("under an unreleased identifier only the same message may come") {
     LabSwarm lab(room_of_one());
     LabSwarmClient& client = lab.log_in();
     std::string message = room_message(0, QoS::exactly_once);

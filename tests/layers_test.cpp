@@ -174,7 +174,7 @@ TEST_CASE("protocol and wheel need the standard library and themselves, nothing 
     check_only("wheel", {"wheel/"});
 }
 
-TEST_CASE("what everything stands on includes nothing of what stands on it") {
+TEST_CASE("the lowest folders include nothing of the folders that use them") {
     check_of_ours("server/base", {"protocol/", "wheel/", "server/base/"});
     check_of_ours("server/loop", {"server/base/", "server/loop/"});
     check_of_ours("server/backend", {"server/base/", "server/backend/"});
@@ -187,7 +187,7 @@ TEST_CASE("what everything stands on includes nothing of what stands on it") {
                   {"protocol/", "server/base/", "server/message/", "server/routing/"});
 }
 
-TEST_CASE("only who reads packets and topics includes how they are read") {
+TEST_CASE("only code that reads packets and topics includes their parsers") {
     const std::vector<std::string> reading{"protocol/decode.h", "protocol/topic.h",
                                            "protocol/packet.h"};
     for (const char* file :
@@ -233,24 +233,24 @@ TEST_CASE("limits know nothing of connections and sessions") {
                  "boost/beast", "sys/socket.h"});
 }
 
-TEST_CASE("the transport knows links, but neither sessions, logins nor who runs it") {
+TEST_CASE("the transport knows links, but neither sessions, logins nor the server") {
     check_never("server/transport", {"server/session/state/session.h", "server/session/broker.h",
                                      "server/routing", "server/auth", "server/login", "server/http",
                                      "server/shard", "server/server.h", "server/settings"});
 }
 
-TEST_CASE("logins join transport and sessions, but don't know who runs them") {
+TEST_CASE("logins join transport and sessions, but don't know the server") {
     check_never("server/login", {"server/routing", "server/http", "server/shard", "server/server.h",
                                  "server/settings"});
 }
 
-TEST_CASE("who may come in and what they may do is decided without sessions and sockets") {
+TEST_CASE("authentication and access rules know nothing of sessions and sockets") {
     check_never("server/auth", {"server/session", "server/routing", "server/transport",
                                 "server/http", "server/shard", "server/server.h", "server/settings",
                                 "boost/asio", "boost/beast", "sys/socket.h"});
 }
 
-TEST_CASE("the store knows messages, but nothing of who has them stored") {
+TEST_CASE("the store knows messages, but none of its users") {
     check_of_ours("server/store",
                   {"protocol/packet.h", "server/base/", "server/message/message.h",
                    "server/message/stored_floor.h", "server/cluster/row_", "server/store/"});
@@ -262,7 +262,7 @@ TEST_CASE("nodes know how rows are written to Redis, but not what is in them") {
     check_of_ours("server/cluster/rules", {"server/base/", "server/cluster/rules/"});
 }
 
-TEST_CASE("who tells backends knows the log of events, but nothing of who writes it") {
+TEST_CASE("the webhook knows the log of events, but nothing of its writers") {
     check_of_ours("server/events", {"server/base/", "server/backend/", "server/auth/secret_file.h",
                                     "server/store/", "server/events/"});
     check_never("server/events", {"sqlite3.h", "server/store/database/", "boost/beast"});

@@ -227,7 +227,8 @@ void fail_everywhere(const LedgerScript& script, std::uint32_t seed, std::uint64
 
 }  // namespace
 
-TEST_CASE("whatever fails and whenever, what was told committed is stored, and nothing by halves") {
+TEST_CASE(
+    "after any fault at any step, committed units are stored, and each unit is whole or absent") {
     const QuietLog quiet;
     fail_everywhere(written_script(), 1, all_steps() ? 1 : written_stride);
 }

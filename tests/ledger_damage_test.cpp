@@ -92,7 +92,7 @@ const PutBan ban{.user = "eve", .client = "", .address = "", .ends = 1, .reason 
 
 }  // namespace
 
-TEST_CASE("damage that only a write meets ends the ledger, and the next start salvages") {
+TEST_CASE("damage that only a write finds ends the ledger, and the next start salvages the rest") {
     const QuietLog quiet;
     UsedFolder store;
     store.start();
@@ -143,7 +143,7 @@ TEST_CASE("messages of several pages are read from the log alone when the databa
     for (const Stamp stamp : stamps) CHECK(state.waits(1, stamp));
 }
 
-TEST_CASE("a folder that is moved is a disk that takes nothing, until it comes back") {
+TEST_CASE("a folder that is moved counts as a failing disk until it comes back") {
     const QuietLog quiet;
     UsedFolder store;
     store.start();
@@ -196,7 +196,7 @@ TEST_CASE("a database or WAL that is cut ends the ledger, and nothing is told co
     }
 }
 
-TEST_CASE("a ledger whose files nobody touches makes them shorter without complaint") {
+TEST_CASE("a ledger shortens its own files without a complaint") {
     UsedFolder store;
     store.start();
     std::vector<Operation> many{session(1)};

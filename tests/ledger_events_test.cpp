@@ -142,7 +142,8 @@ TEST_CASE("the log of events may have a quarter of what may be stored, if nothin
     CHECK(store.ledger().events().bytes > all / 5);
 }
 
-TEST_CASE("when the store is nearly full, events go before messages, and only as many as must") {
+TEST_CASE(
+    "when the store is nearly full, events are deleted before messages, and no more than needed") {
     const TemporaryFolder folder;
     SqliteLedger ledger({.folder = folder.path("data"), .fsync = Fsync::never});
     constexpr std::size_t all = 1024 * 1024;
@@ -166,7 +167,7 @@ TEST_CASE("when the store is nearly full, events go before messages, and only as
     CHECK(ledger.close());
 }
 
-TEST_CASE("what the webhook wanted and had not got is counted when it is deleted") {
+TEST_CASE("undelivered events of the webhook are counted when they are deleted") {
     const QuietLog quiet;
     Store store(each_kind(), {.events = {.max_bytes = 1000, .webhook_kinds = presence}});
     put_events(*store, 10);
@@ -191,7 +192,7 @@ TEST_CASE("a new webhook is told of what happens from now on, and goes on there"
     CHECK(store->events().delivered == 1);
 }
 
-TEST_CASE("whoever watches is told of new events, and of what is to be replayed") {
+TEST_CASE("watchers are told of new events, and of events to replay") {
     const QuietLog quiet;
     Store store(each_kind());
     std::atomic<int> told = 0;
@@ -244,7 +245,7 @@ TEST_CASE("a dead letter that is dropped while it is replayed stays away") {
     CHECK(store->events().dead_letters == 0);
 }
 
-TEST_CASE("a damaged dead letter is not listed, but known to who replays") {
+TEST_CASE("a damaged dead letter is not listed, but a replay reports it") {
     const QuietLog quiet;
     Store store;
     commit(*store, {PutDeadLetter{{.event = {1, 0, "{\"a\":1}"}}},

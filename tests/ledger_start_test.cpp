@@ -309,7 +309,7 @@ TEST_CASE("a file that is not a database at all is set aside") {
     CHECK(store.set_aside() == 1);
 }
 
-TEST_CASE("a message with a flipped bit is not delivered, nor one whose receivers are damaged") {
+TEST_CASE("a message with a flipped bit is not delivered, nor a message with damaged receivers") {
     const QuietLog quiet;
     RealStore store;
     PutMessage identified = put(7, {1});

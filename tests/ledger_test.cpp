@@ -95,7 +95,7 @@ TEST_CASE("a message that nobody waited for any more can get receivers again") {
     CHECK_FALSE(store.found().waits(1, 5));
 }
 
-TEST_CASE("a message that comes back to an owner who was done with it waits for the owner again") {
+TEST_CASE("a message that comes back to an owner that has completed it waits for the owner again") {
     Store store(each_kind());
     commit(*store, {session(1), put(5, {1}), put(7, {1}), put(9, {1})});
     commit(*store, {Done{.owner = 1, .beyond = {9}}});  // while older ones wait
@@ -159,7 +159,7 @@ TEST_CASE("a message that is stored late costs the same, whatever was stored sin
     CHECK_FALSE(store.found().waits(1, 5));
 }
 
-TEST_CASE("a message can get one more receiver, whose cursor may be beyond it") {
+TEST_CASE("a message can get one more receiver, even if that receiver's cursor is beyond it") {
     Store store(each_kind());
     commit(*store, {session(1), session(2, "bob"), put(5, {1}), put(7, {1}), put(9, {1, 2})});
     commit(*store, {Done{.owner = 2, .upto = 9}});
@@ -312,7 +312,9 @@ TEST_CASE("what a source submits before it knows that a unit was refused is refu
     CHECK(stored_of(*store, {5, 7, 8, 9, 10}) == std::vector<Stamp>{5, 7, 8, 9, 10});
 }
 
-TEST_CASE("what the database never takes is left out, and all else of its source is committed") {
+TEST_CASE(
+    "an operation that the database never takes is left out, and all else of its source is "
+    "committed") {
     const QuietLog quiet;
     Store store;
     store.run(never_bad);
@@ -332,7 +334,7 @@ TEST_CASE("what the database never takes is left out, and all else of its source
     CHECK(store.found().text() == right.text());
 }
 
-TEST_CASE("an owner whose name another one has ends it") {
+TEST_CASE("a new owner with the name of an old one ends the old one") {
     const QuietLog quiet;
     Store store(each_kind());
     commit(*store, {session(1), put(5, {1})});

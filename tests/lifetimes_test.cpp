@@ -178,7 +178,7 @@ TEST_CASE("a session that is resumed shortly before its end is so after a crash,
     CHECK(is_resumed(phone));
 }
 
-TEST_CASE("who takes over a login that waits for the disk waits for it, too") {
+TEST_CASE("a client that takes over a login that waits for the disk waits for it, too") {
     World world;
     PlainClient phone = device(world, "phone");
     phone.connect(false, 100);

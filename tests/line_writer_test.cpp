@@ -75,7 +75,7 @@ TEST_CASE("a path that can't be written is an error at once") {
     CHECK_THROWS_AS(LineWriter("/tmp", ignore), std::system_error);
 }
 
-TEST_CASE("what is written is not for everybody to read") {
+TEST_CASE("other users of the machine can't read the file") {
     const TemporaryPath file;
     const auto before = ::umask(0);
     { LineWriter log(file.path, ignore); }
@@ -120,7 +120,7 @@ TEST_CASE("a line writer goes on in a new file when the old one was moved away")
     std::remove(moved.c_str());
 }
 
-TEST_CASE("lines for a pipe wait until somebody reads it, and nobody waits for that") {
+TEST_CASE("lines for a pipe wait until it has a reader, and the writers do not wait") {
     const auto before = std::signal(SIGPIPE, SIG_IGN);
     const TemporaryPath pipe;
     REQUIRE(::mkfifo(pipe.path.c_str(), 0600) == 0);

@@ -21,7 +21,7 @@ TEST_CASE("text from the network stands in quotes, and can neither end them nor 
     CHECK(fmt::format("{}", in_quotes("\xC3\xA9")) == "'\xC3\xA9'");
 }
 
-TEST_CASE("what steers terminals, breaks lines or turns the text around is escaped") {
+TEST_CASE("characters that control terminals, break lines or reverse text are escaped") {
     const auto shown = [](std::string_view text) { return fmt::format("{}", in_quotes(text)); };
     CHECK(shown("a\u0085b\u009B31m") == "'a\\u0085b\\u009b31m'");
     CHECK(shown("a\u2028b\u2029") == "'a\\u2028b\\u2029'");

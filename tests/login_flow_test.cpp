@@ -121,7 +121,7 @@ TEST_CASE("what a client sends behind its CONNECT is read when the login has wai
     }
 }
 
-TEST_CASE("nobody comes online after all are told that everybody is offline") {
+TEST_CASE("no user comes online after the watchers were told that everybody is offline") {
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.login(at_home(0, "watcher")).send("82 r k1 s'presence/+' 00").expect("90 03 k1 00");
@@ -150,7 +150,7 @@ TEST_CASE("nobody comes online after all are told that everybody is offline") {
     watcher.expect_close();
 }
 
-TEST_CASE("what no client may send counts as a bad packet, whoever finds it") {
+TEST_CASE("a packet that no client may send counts as a bad packet") {
     Gateway gateway([](Config& config) { config.shards = 1; });
     int bad = 0;
     for (const char* packet : {"10 r s'MQTT' 05 02 k10 [] s'p'", "f0 00", "30 r s'' k1 [ 23 k9 ]",

@@ -187,7 +187,7 @@ TEST_CASE("a CONNECT that is malformed after its protocol level is told what is 
     Conversation(gateway).send("10 r s'MQTT' 04 03 k10 s'p'").expect_close();
 }
 
-TEST_CASE("whoever does not begin with a CONNECT is closed without an answer") {
+TEST_CASE("a client that does not begin with a CONNECT is closed without an answer") {
     Gateway gateway;
     for (const char* first : {"c0 00", "e0 00", "30 r s'x' 'hi'", "82 r k1 s'x' 00", "20 02 00 00",
                               "00 00", "ff ff ff ff ff", "'GET / HTTP/1.1' 0d0a 0d0a",

@@ -185,7 +185,7 @@ TEST_CASE("what an owner that ended before a restart had is deleted in its parti
     CHECK(fields_of(rows, "message", partition_of(user_ann)).empty());
 }
 
-TEST_CASE("where a receiver's copy lies is not known for ever: then it is deleted everywhere") {
+TEST_CASE("a receiver's copy with a forgotten place is deleted everywhere") {
     const QuietLog quiet;
     OwnerPartitions owners;
     owners.add(1, 7);
@@ -291,7 +291,7 @@ TEST_CASE("the log of events is the same after a first write without an answer")
     CHECK(ledger.events().waiting > 0);
 }
 
-TEST_CASE("a row that may lie anywhere is not deleted by what puts others back") {
+TEST_CASE("a row that may be anywhere is not deleted when other rows are put back") {
     const QuietLog quiet;
     constexpr std::size_t receivers = 3;  // the column
     MemoryRows rows;

@@ -104,7 +104,7 @@ TEST_CASE("the oldest leaves the queue first, and what all queues take is known"
     CHECK(totals.bytes == 0);
 }
 
-TEST_CASE("whoever has most in a full queue loses first, and nobody else's goes for it") {
+TEST_CASE("in a full queue, the sender with most loses messages first, and no other sender") {
     Outbox::Totals totals;
     Outbox outbox(totals);
     const auto message = [](std::uint64_t sender, std::string payload) {
@@ -209,7 +209,7 @@ TEST_CASE("a PUBREC with an error ends the exchange") {
     CHECK(outbox.idle());
 }
 
-TEST_CASE("what is discarded is not in flight any more, and its identifier is used up") {
+TEST_CASE("a discarded message is not in flight any more, and its identifier is used up") {
     Outbox::Totals totals;
     Outbox outbox(totals);
     const auto packet_id = outbox.send(delivery("too large"), 0).packet_id;

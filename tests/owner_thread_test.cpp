@@ -9,7 +9,7 @@ using namespace pulsegate;
 
 #ifdef NDEBUG
 
-TEST_CASE("in a release nobody asks what thread an object belongs to") {
+TEST_CASE("a release build does not check the thread of an object") {
     CHECK(std::is_empty_v<OwnerThread>);
 }
 

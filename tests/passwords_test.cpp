@@ -174,7 +174,7 @@ TEST_CASE("a password file that is missing or a folder is named") {
           std::string::npos);
 }
 
-TEST_CASE("whoever leaves a password file open to others is warned") {
+TEST_CASE("a password file that others may read causes a warning") {
     const TemporaryFolder folder;
     const auto path = folder.write("users", alice);
     ::chmod(path.c_str(), 0640);
@@ -213,7 +213,7 @@ TEST_CASE(
     CHECK_FALSE(PasswordFile::load(path).check("carol", "Secret"));
 }
 
-TEST_CASE("what an Argon2id takes less than the costliest is computed besides") {
+TEST_CASE("a check of a cheap Argon2id hash also computes the difference to the costliest") {
     const Argon2Cost costly{.memory = 47'104, .passes = 2, .lanes = 1};
     CHECK_FALSE(difference(costly, costly));
     CHECK_FALSE(difference(costly, {.memory = 200'000, .passes = 1, .lanes = 4}));
@@ -391,7 +391,7 @@ TEST_CASE("a link to a password file stays a link") {
     CHECK(PasswordFile::load(path).users() == 2);
 }
 
-TEST_CASE("what would spoil a password file is refused and changes nothing") {
+TEST_CASE("a change that would break a password file is refused") {
     const TemporaryFolder folder;
     const auto path = folder.write("users", bob);
     for (const std::string& name :
@@ -410,7 +410,7 @@ TEST_CASE("what would spoil a password file is refused and changes nothing") {
     CHECK(folder.files() == 1);
 }
 
-TEST_CASE("users who are added at the same time are all there in the end") {
+TEST_CASE("users that are added at the same time are all there in the end") {
     const TemporaryFolder folder;
     const auto path = folder.write("users", "");
     std::vector<std::thread> threads;

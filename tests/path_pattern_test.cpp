@@ -30,7 +30,7 @@ TEST_CASE("a segment in braces stands for any one segment that is not empty") {
     CHECK_FALSE(path_matches("/users/{user}/revoke", "/users/alice/revoked"));
 }
 
-TEST_CASE("what stands for a name in braces is found by it, as it is encoded") {
+TEST_CASE("the segment of a name in braces is found by the name, still encoded") {
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "room") == "r%2F1");
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "user") == "bob");
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "members") == std::nullopt);

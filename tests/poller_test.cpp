@@ -95,7 +95,7 @@ TEST_CASE("the end of what the peer sends is to be read, behind its last bytes")
     CHECK(news[0].more_behind);
 }
 
-TEST_CASE("who wants to write hears when there is room, and not before") {
+TEST_CASE("a writer is called when there is room, and not before") {
     Poller poller;
     Watched watched(poller);
     REQUIRE(poller.add(watched.own.get(), watched));
@@ -116,7 +116,7 @@ TEST_CASE("who wants to write hears when there is room, and not before") {
     CHECK(news[0].writable);
 }
 
-TEST_CASE("who wants to write hears at once if there is room already") {
+TEST_CASE("a writer is called at once if there is room already") {
     Poller poller;
     Watched watched(poller);
     REQUIRE(poller.add(watched.own.get(), watched));
@@ -127,7 +127,7 @@ TEST_CASE("who wants to write hears at once if there is room already") {
     CHECK_FALSE(news[0].readable);
 }
 
-TEST_CASE("who is removed hears nothing more, not even of what has come already") {
+TEST_CASE("a removed handler is not called any more, even for events that have come already") {
     Poller poller;
     std::vector<Watched> both;
     both.reserve(2);

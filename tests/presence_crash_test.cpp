@@ -138,7 +138,8 @@ bool survives(unsigned shards, std::uint64_t step) {
 
 }  // namespace
 
-TEST_CASE("after a crash at any moment all who watch learn who is online, and who is not back") {
+TEST_CASE(
+    "after a crash at any step, all watchers learn which users are online and which are not back") {
     for (const unsigned shards : {1, 2})
         for (std::uint64_t step = 1;; ++step) {
             CAPTURE(shards);
@@ -181,7 +182,7 @@ TEST_CASE("a user that a crash made unknown comes back with a higher version") {
     CHECK(known(brokers, "ann")->version > told);
 }
 
-TEST_CASE("a user that was forgotten before a polite stop comes back with a higher version") {
+TEST_CASE("a user that was forgotten before an orderly stop comes back with a higher version") {
     DurableCluster brokers;
     PlainClient ann(brokers, "ann");
     brokers.crash();  // versions are ahead of the clock from now on
@@ -198,7 +199,7 @@ TEST_CASE("a user that was forgotten before a polite stop comes back with a high
     CHECK(known(brokers, "ann")->version > told);
 }
 
-TEST_CASE("those who watch hear of a new user when the disk knows it") {
+TEST_CASE("watchers are told of a new user when the user is stored") {
     DurableCluster brokers(2);
     Watcher watcher(brokers, "watcher", "presence/+");
     watcher.subscribe();
@@ -229,7 +230,7 @@ TEST_CASE("those who watch hear of a new user when the disk knows it") {
     CHECK_FALSE(watcher.known().at("ann").online);
 }
 
-TEST_CASE("a new user who has gone before the disk knew it is told as online, then as offline") {
+TEST_CASE("a new user that has left before it is stored is announced as online, then as offline") {
     DurableCluster brokers;
     PlainClient watcher(brokers, "watcher");
     watcher.connect(true);

@@ -121,7 +121,7 @@ TEST_CASE("long names don't get a new subscriber cut") {
     c.expect_nothing();
 }
 
-TEST_CASE("what changes while a snapshot is told is not overruled by it") {
+TEST_CASE("a change during a snapshot is not overwritten by the snapshot") {
     Gateway gateway;
     constexpr int users = 400;
     Crowd crowd(gateway, users);
@@ -150,7 +150,7 @@ TEST_CASE("what changes while a snapshot is told is not overruled by it") {
     }
 }
 
-TEST_CASE("whoever unsubscribes is told no more of a snapshot") {
+TEST_CASE("a client that unsubscribes gets no more of a snapshot") {
     Gateway gateway;
     const Crowd crowd(gateway, 1000);
     Conversation c(gateway);
@@ -195,7 +195,7 @@ TEST_CASE("a subscriber to one user's presence is told of that user alone") {
     }
 }
 
-TEST_CASE("a user whose name has topic characters in it has a presence topic all the same") {
+TEST_CASE("a user name with topic characters has a presence topic") {
     Gateway gateway;
     Conversation c(gateway);
     c.login("c").send("82 r k1 s'presence/a%2Fb%2B%23%25' 00").expect("90 03 k1 00");
@@ -308,7 +308,8 @@ void hear_them_go(Conversation& watcher, std::size_t users) {
 
 }  // namespace
 
-TEST_CASE("a watcher who can't keep up is told the latest of everybody, and is not cut") {
+TEST_CASE(
+    "a watcher that can't keep up is told the latest state of everybody, and is not disconnected") {
     constexpr int users = 800;
     Gateway gateway([](Config& config) {
         config.output_budget = 64 * 1024;
@@ -324,7 +325,7 @@ TEST_CASE("a watcher who can't keep up is told the latest of everybody, and is n
     }
 }
 
-TEST_CASE("those who watch hear everybody go before the gateway stops") {
+TEST_CASE("watchers are told that everybody has left before the gateway stops") {
     constexpr int users = 800;
     Gateway gateway([](Config& config) { config.stop_wait = 60'000; });
     Crowd crowd(gateway, users);
@@ -338,7 +339,7 @@ TEST_CASE("those who watch hear everybody go before the gateway stops") {
              }});
 }
 
-TEST_CASE("who subscribes again and again while it lags is told the latest presence once") {
+TEST_CASE("a slow client that subscribes repeatedly is told the latest presence once") {
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.send("10 r s'MQTT' 05 02 k10 [ 21 k1 ] s'watcher'").packet();

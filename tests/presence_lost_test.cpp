@@ -29,7 +29,7 @@ void connect_audibly(DurableCluster& brokers, PlainClient& client) {
 
 }  // namespace
 
-TEST_CASE("who comes back is told the presence that was sent to its dead connection") {
+TEST_CASE("a client that comes back is told the presence that was sent to its dead connection") {
     for (const char* filter : {"presence/ann", "presence/+", "presence/#"})
         for (const bool takes_over : {false, true}) {
             CAPTURE(filter);
@@ -55,7 +55,9 @@ TEST_CASE("who comes back is told the presence that was sent to its dead connect
         }
 }
 
-TEST_CASE("who comes back is told presence that did not arrive, though the clock was set ahead") {
+TEST_CASE(
+    "a client that comes back is told presence that did not arrive, though the clock was set "
+    "ahead") {
     World world;
     PlainClient ann(world.brokers, "ann");
     PlainClient watcher(world.brokers, "watcher");
@@ -77,7 +79,7 @@ TEST_CASE("who comes back is told presence that did not arrive, though the clock
     CHECK(shown_of_ann(watcher) == "offline");
 }
 
-TEST_CASE("who comes back is told states of long ago again until it has been heard") {
+TEST_CASE("a client that comes back is told old states again until it answers") {
     DurableCluster brokers(1, {}, false);
     static_cast<void>(
         brokers->broker(0).restore().user({.name = "ann",

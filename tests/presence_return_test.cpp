@@ -60,7 +60,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("who is back after a crash within the limit was never offline") {
+TEST_CASE("a user that is back within the limit after a crash was never offline") {
     for (const bool clean : {true, false}) {
         CAPTURE(clean);
         Killed killed(1, clean);
@@ -90,7 +90,7 @@ TEST_CASE("who is back after a crash within the limit was never offline") {
     }
 }
 
-TEST_CASE("who is not back after a crash within the limit is offline then, once") {
+TEST_CASE("a user that is not back within the limit after a crash is offline then, once") {
     for (const bool clean : {true, false}) {
         CAPTURE(clean);
         Killed killed(2, clean);
@@ -124,20 +124,20 @@ TEST_CASE("a second crash within the limit begins it again") {
     CHECK(killed.shown().online);
     killed.pass(60'000);
     CHECK(killed.user().online());
-    SUBCASE("for who is back then") {
+    SUBCASE("for a user that is back then") {
         killed.ann.connect(true);
         killed.pass(limit);
         CHECK(killed.user().online());
         CHECK_FALSE(killed.is_recorded());
     }
-    SUBCASE("for who is not") {
+    SUBCASE("for a user that is not") {
         killed.pass(32'000);
         CHECK_FALSE(killed.user().online());
         CHECK_FALSE(killed.shown().online);
     }
 }
 
-TEST_CASE("all who are awaited are offline when the gateway is stopped") {
+TEST_CASE("all awaited users are offline when the gateway is stopped") {
     Killed killed;
     killed.brokers.settle();
     (*killed.brokers).broker(0).begin_stop(Broker::UsersAtStop::go_offline, killed.brokers->now);
@@ -243,7 +243,7 @@ TEST_CASE("a user with a row without a limit is awaited for the idle timeout") {
     CHECK_FALSE(known(brokers, "ann")->online());
 }
 
-TEST_CASE("users who are not back are offline over several turns, many of them packed") {
+TEST_CASE("users that are not back go offline over several turns, many of them packed") {
     constexpr int users = 1000;
     DurableCluster brokers;
     std::list<PlainClient> clients;  // the brokers write to their links
@@ -269,7 +269,7 @@ TEST_CASE("users who are not back are offline over several turns, many of them p
     CHECK(brokers->broker(0).admin().presence().online() == 0);
 }
 
-TEST_CASE("who is awaited has no device that is connected, and messages wait for it") {
+TEST_CASE("an awaited user has no connected device, and messages wait for the user") {
     Killed killed(1, false);
     std::string description =
         killed.brokers->broker(0).admin().describe("ann", killed.brokers->now).value();

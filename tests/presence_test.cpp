@@ -79,7 +79,7 @@ TEST_CASE("a device departs once") {
     CHECK(presence.online() == 0);
 }
 
-TEST_CASE("a user's devices are on one list, those who are here in front of those who are away") {
+TEST_CASE("a user's devices are on one list, connected devices first") {
     for (unsigned seed = 1; seed <= 50; ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);
@@ -165,7 +165,7 @@ TEST_CASE("a version only grows, even when changes share a millisecond or the cl
     }
 }
 
-TEST_CASE("a user who was forgotten comes back with a greater version, whatever the clock says") {
+TEST_CASE("a forgotten user comes back with a greater version, even if the clock was set back") {
     Presence presence;
     std::uint64_t last = 0;
     for (const WallMillis now : {7000, 7001, 9000, 20, 10}) {
@@ -204,8 +204,7 @@ TEST_CASE("after a crash versions begin at one that is above all that were told"
     CHECK(unknown.version > 9000);
 }
 
-TEST_CASE(
-    "who changes is visited behind those who have not, also if these are ahead of the clock") {
+TEST_CASE("a changed user is visited after unchanged users, even if these are ahead of the clock") {
     Presence presence;
     presence.restore({.name = "ahead",
                       .version = 9500,
@@ -220,7 +219,7 @@ TEST_CASE(
     CHECK(user.version >= 9500);
 }
 
-TEST_CASE("only users who have been offline for long are forgotten") {
+TEST_CASE("only users that have been offline for long are forgotten") {
     Presence presence;
     Phone phone;
     presence.arrive(presence.find_or_create("online"), phone, 1000);
@@ -238,7 +237,7 @@ TEST_CASE("only users who have been offline for long are forgotten") {
     CHECK(presence.online() == 1);
 }
 
-TEST_CASE("every user who is due is forgotten in time") {
+TEST_CASE("every due user is forgotten in time") {
     Presence presence;
     std::mt19937 random(7);
     std::map<std::string, Phone*> stay;
@@ -265,7 +264,7 @@ TEST_CASE("every user who is due is forgotten in time") {
     presence.forget_some(2000, 0);
 }
 
-TEST_CASE("whoever stays is visited, however many come and are forgotten in between") {
+TEST_CASE("users that stay are visited, while many others come and are forgotten") {
     for (unsigned seed = 1; seed <= 200; ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);
@@ -306,7 +305,7 @@ TEST_CASE("whoever stays is visited, however many come and are forgotten in betw
     }
 }
 
-TEST_CASE("whoever has changed since is visited alone, the latest change last") {
+TEST_CASE("only users that have changed since are visited, the latest change last") {
     Presence presence;
     std::vector<std::unique_ptr<Phone>> phones;
     const auto log_in = [&](const char* name, WallMillis now) {
@@ -332,7 +331,7 @@ TEST_CASE("whoever has changed since is visited alone, the latest change last") 
     CHECK(since(a.version + 1).empty());
 }
 
-TEST_CASE("invented names don't make those who have stayed unknown") {
+TEST_CASE("invented names don't make known users unknown") {
     Presence presence(10);
     Phone phone;
     User& regular = presence.find_or_create("regular");

@@ -171,7 +171,7 @@ TEST_CASE("a proxy that speaks for itself leaves the peer's own address") {
     check_no_source(block("20 ff k3 010203"));
 }
 
-TEST_CASE("a block for what has no such address leaves the peer's own address") {
+TEST_CASE("a block without an IPv4 or IPv6 address leaves the peer's own address") {
     check_no_source(block("21 00 k0"));
     check_no_source(block("21 01 k0"));
     check_no_source(block("21 12 k12 c0000201 c6336407 k40001 k1883"));

@@ -125,7 +125,8 @@ TEST_CASE("no-local spares the publisher its own messages, and nobody else") {
     self.send("30 r s'x' [ ] 'again'").expect("30 r s'x' [ ] 'again'").expect_nothing();
 }
 
-TEST_CASE("the retain flag of a 3.1.1 publisher is kept for those who ask for it as published") {
+TEST_CASE(
+    "the retain flag of a 3.1.1 publisher is kept for subscriptions with retain as published") {
     Gateway gateway;
     Conversation sender(gateway);
     Conversation plain(gateway);
@@ -191,7 +192,7 @@ TEST_CASE("a topic alias above topic-alias-maximum is refused with 0x94") {
             .expect_close(Reason::topic_alias_invalid);
 }
 
-TEST_CASE("nobody but the gateway publishes presence and $ topics") {
+TEST_CASE("only the gateway publishes to presence and $ topics") {
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.login(at_home(0, "watcher"), v5)

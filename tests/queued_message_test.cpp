@@ -98,7 +98,7 @@ TEST_CASE("bodies that are left to the store are read before they are sent, in o
     CHECK(stored.totals.bytes_in_memory() == 0);
 }
 
-TEST_CASE("what the store has not got any more is taken out of the queue") {
+TEST_CASE("a message that the store no longer has is taken out of the queue") {
     StoredOutbox stored;
     stored.enqueue("abcde");
     stored.drop_oldest_bodies(5);
@@ -142,7 +142,7 @@ TEST_CASE("a body may be left to the store again") {
     CHECK(stored.sent() == "ab");
 }
 
-TEST_CASE("bodies stay in memory that no store has, or that may go back to a group") {
+TEST_CASE("a body stays in memory if no store has it, or if it may go back to a group") {
     StoredOutbox stored;
     Delivery not_stored = stored.stored('a');
     not_stored.owner = 0;

@@ -69,7 +69,7 @@ TEST_CASE("a message reaches clients that are connected, and waits for those tha
     for (const QoS qos : any_qos) check(scene.reach_of("nobody/x", qos), 0, 0);
 }
 
-TEST_CASE("an inbox keeps a message for a user who was never here") {
+TEST_CASE("an inbox keeps a message for a user that was never connected") {
     Scene scene;
     check(scene.reach_of("inbox/a", QoS::at_least_once), 0, 1);
     check(scene.reach_of("inbox/b", QoS::at_least_once), 0, 1);
@@ -86,7 +86,7 @@ TEST_CASE("a shared subscription counts for one") {
     check(scene.reach_of("x", QoS::at_most_once), 0, 0);
 }
 
-TEST_CASE("receivers who are left to later turns are counted as well") {
+TEST_CASE("receivers that are left to later turns are counted as well") {
     BrokerSettings settings;
     settings.recipients_a_turn = 2;
     Scene scene(settings);

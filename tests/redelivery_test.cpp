@@ -183,7 +183,7 @@ TEST_CASE("what waited for a client is sent when it is stored that the client is
     }
 }
 
-TEST_CASE("a client for whom nothing waits does not wait for the disk when it comes back") {
+TEST_CASE("a client without waiting messages does not wait for the disk when it comes back") {
     Scene scene(Version::v3_1_1);
     scene.phone.lose_connection();
     scene.brokers.settle();
@@ -191,7 +191,7 @@ TEST_CASE("a client for whom nothing waits does not wait for the disk when it co
     CHECK(scene.phone.take() == hex(wire("20 r2 01 00")));
 }
 
-TEST_CASE("that a message may have been sent is known after two crashes") {
+TEST_CASE("after two crashes, the gateway still knows that a message may have been sent") {
     for (const Version version : versions) {
         Scene scene(version);
         publish(scene.brokers, scene.desk, "one");

@@ -205,7 +205,7 @@ TEST_CASE("a user needs permission for what a login asks, and the error says whi
     CHECK(refusal(target).empty());
 }
 
-TEST_CASE("what Redis refuses comes with a cure if there is one") {
+TEST_CASE("an error of Redis comes with a cure if there is one") {
     const auto cured = [](const char* text) {
         return with_cure({.kind = Kind::error, .text = text});
     };
@@ -240,7 +240,7 @@ TEST_CASE("TLS needs a certificate that the CA has signed for this host") {
     CHECK(has(refusal(target), "name a PEM file"));
 }
 
-TEST_CASE("who mixes up TLS and plain is told so") {
+TEST_CASE("the error says so if only one end uses TLS") {
     const RedisServer with_tls({}, RedisServer::Kind::tls);
     RedisTarget target = with_tls.target();
     target.tls = false;
@@ -314,7 +314,7 @@ TEST_CASE("a server that is still reading its data is not used yet") {
               "still reading its data"));
 }
 
-TEST_CASE("what is no Redis, or refuses everybody, is named") {
+TEST_CASE("a server that is no Redis, or refuses everybody, is named") {
     CHECK(has(canned_refusal("HTTP/1.1 400 Bad Request\r\n\r\n"), "malformed reply"));
     CHECK(has(canned_refusal(""), "it closed the connection"));
     CHECK(has(canned_refusal("+OK\r\n"), "is not a primary"));
@@ -387,7 +387,7 @@ TEST_CASE("a Redis before version 7, or of a Redis Cluster, is refused") {
               "cluster-enabled no"));
 }
 
-TEST_CASE("a user who may not read what a start demands is told the permission") {
+TEST_CASE("if the Redis user may not read the data of a start, the error names the permission") {
     const RedisServer server;
     RedisConnection administrator(server.target(), soon_enough());
     administrator.call({"ACL", "SETUSER", "pulsegate", "on", ">secret", "~{p*}*", "~{pg}*", "+@all",

@@ -48,7 +48,7 @@ TEST_CASE("a message to a room is kept once for each shard, however many are awa
     CHECK(lobby.logs() == 2);
 }
 
-TEST_CASE("members who come back get what they have missed in a room, once") {
+TEST_CASE("members that come back get what they have missed in a room, once") {
     Lobby lobby;
     lobby.part();
     lobby.say("one");
@@ -96,7 +96,8 @@ TEST_CASE("what a member has acknowledged does not come again, with or without a
     CHECK_FALSE(has_got(lobby.away, "one"));
 }
 
-TEST_CASE("who leaves a room while away does not get what waits there") {
+TEST_CASE(
+    "a user that leaves a room while disconnected does not get the messages that wait there") {
     Lobby lobby;
     lobby.part();
     lobby.say("one");
@@ -138,7 +139,7 @@ TEST_CASE("a log has the bounds of a queue, and the latest messages stay") {
     CHECK(got.find(hex("five")) != std::string::npos);
 }
 
-TEST_CASE("a log ends when nobody is behind of it") {
+TEST_CASE("a log ends when no member has missed a message in it") {
     Lobby lobby;
     lobby.leave(lobby.stranger_name);
     lobby.part();
@@ -250,7 +251,7 @@ TEST_CASE("what a member acknowledged on a clean session does not come after two
     CHECK_FALSE(has_got(tablet, "one"));
 }
 
-TEST_CASE("a member who comes back gets the latest of all rooms, as much as one queue holds") {
+TEST_CASE("a member that comes back gets the latest of all rooms, as much as one queue holds") {
     BrokerSettings settings;
     settings.max_queued_messages = 3;
     Lobby lobby(settings);
@@ -276,7 +277,7 @@ TEST_CASE("a member who comes back gets the latest of all rooms, as much as one 
     CHECK(second < third);
 }
 
-TEST_CASE("who fills one room takes nothing from another's members who come back") {
+TEST_CASE("a user that fills one room takes nothing from returning members of another room") {
     BrokerSettings settings;
     settings.max_queued_messages = 4;
     Lobby lobby(settings);

@@ -57,7 +57,9 @@ TEST_CASE("what a subscription of its own has got stays when its user leaves an 
     CHECK(lobby.return_of(lobby.away) == Texts{"one", "two"});
 }
 
-TEST_CASE("who comes back with too much of very many senders costs no more than it has") {
+TEST_CASE(
+    "a client that comes back to too many messages of very many senders costs no more than its "
+    "messages") {
     constexpr unsigned most = 1000;
     BrokerSettings settings;
     settings.max_queued_messages = most;
@@ -81,7 +83,7 @@ TEST_CASE("who comes back with too much of very many senders costs no more than 
     CHECK(home.work() - work < 20 * most);
 }
 
-TEST_CASE("who comes back to many rooms with many subscriptions costs no product of both") {
+TEST_CASE("the cost of a return to many rooms with many subscriptions is not the product of both") {
     constexpr unsigned many = 200;
     Lobby lobby;
     Broker& home = lobby.brokers->broker(0);
@@ -130,7 +132,9 @@ TEST_CASE("clients of a user are described in many turns, whatever each has miss
     CHECK(most_work < 4096);
 }
 
-TEST_CASE("who comes back to messages of different sizes loses the oldest of the largest sender") {
+TEST_CASE(
+    "a client that comes back to messages of different sizes loses the oldest of the largest "
+    "sender") {
     BrokerSettings settings;
     settings.max_queued_bytes = 100 * 1024;
     Lobby lobby(settings);
@@ -161,20 +165,21 @@ TEST_CASE("a subscriber gets all of its room, once and in order, when rooms are 
     CHECK(lobby.return_of(lobby.other) == Texts{"one", "two", "three"});
 }
 
-TEST_CASE("a message that is under way between shards comes once to who comes back or goes") {
+TEST_CASE(
+    "a message that is under way between shards comes once to a client that comes back or goes") {
     Lobby lobby;  // `stranger` is behind of it as well, so it is in the log
-    SUBCASE("who comes back gets it") {
+    SUBCASE("a client that comes back gets it") {
         lobby.part();
         lobby.sender.send("32 r s'room/r' k1 'late'");
         lobby.other.connect(false);
     }
-    SUBCASE("who goes gets it from its queue") {
+    SUBCASE("a client that goes gets it from its queue") {
         lobby.sender.send("32 r s'room/r' k1 'late'");
         lobby.other.lose_connection();
         lobby.brokers.settle();
         lobby.other.connect(false);
     }
-    SUBCASE("who was here in between gets it from the log") {
+    SUBCASE("a client that was here in between gets it from the log") {
         lobby.part();
         lobby.sender.send("32 r s'room/r' k1 'late'");
         lobby.brokers.settle();
@@ -254,7 +259,7 @@ TEST_CASE("what passes inbox-expiry in a room is counted if somebody has missed 
     settings.inbox_expiry = -300 * 365 * Millis{86'400'000};
     Lobby lobby(settings);
     std::uint64_t lost = 1;
-    SUBCASE("a member who was never here has") {}
+    SUBCASE("a member that was never here has") {}
     SUBCASE("all have got it") {
         lobby.leave(lobby.stranger_name);
         lobby.other.lose_connection();
@@ -269,7 +274,7 @@ TEST_CASE("what passes inbox-expiry in a room is counted if somebody has missed 
     CHECK(lobby.brokers->sum(&Counters::dropped_session_ended) == lost);
 }
 
-TEST_CASE("what passes its own expiry in a room is counted for each who comes back too late") {
+TEST_CASE("a message that expires in a room is counted for each member that comes back too late") {
     Lobby lobby;
     lobby.part();
     PlainClient speaker(lobby.brokers, "speaker", "speaker", Version::v5_0);
@@ -297,7 +302,7 @@ TEST_CASE("when memory is exceeded, a log that takes most is halved, and no sess
     }
 }
 
-TEST_CASE("when a log is halved, nobody's messages go for those of who has most in it") {
+TEST_CASE("when a log is halved, only the sender with most in it loses messages") {
     Lobby lobby;
     lobby.part();
     PlainClient flooder(lobby.brokers, "flooder");
@@ -382,7 +387,7 @@ TEST_CASE("a full store takes what was promised before it is published") {
 
 // -- what backends are told --
 
-TEST_CASE("backends are told how much waits for a member who is away") {
+TEST_CASE("backends are told how much waits for a disconnected member") {
     BrokerSettings settings;
     settings.recorded_events = kinds_of(EventKind::message_waiting);
     SUBCASE("of open rooms") {}
@@ -412,7 +417,7 @@ TEST_CASE("backends are told how much waits for a member who is away") {
     CHECK(waiting(lobby) == second);
 }
 
-TEST_CASE("backends are told of very many members who are away, some in each turn") {
+TEST_CASE("backends are told of very many disconnected members, some in each turn") {
     constexpr std::uint64_t many = 2500;
     BrokerSettings settings;
     settings.recorded_events = kinds_of(EventKind::message_waiting);

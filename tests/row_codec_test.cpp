@@ -39,7 +39,7 @@ TEST_CASE("receivers with any bit flipped are damaged, and those of another mess
     CHECK_FALSE(decode_receivers(1, ""));
 }
 
-TEST_CASE("of an owner in two lists of receivers the second entry counts") {
+TEST_CASE("if an owner is in two lists of receivers, the second entry counts") {
     const auto merged =
         merge_receivers({{.owner = 1}, {.owner = 3}}, {{.owner = 3, .retain = true}, {.owner = 2}});
     CHECK(merged ==

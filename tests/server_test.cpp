@@ -34,7 +34,7 @@ constexpr auto http = ListenUrl::Scheme::http;
 
 }  // namespace
 
-TEST_CASE("a port that is taken is said with the remedy") {
+TEST_CASE("the error for a port that is taken names the remedy") {
     const Gateway gateway;
     for (const auto& url : {ListenUrl{mqtt, "127.0.0.1", gateway.mqtt_port()},
                             ListenUrl{http, "127.0.0.1", gateway.http_port()}}) {
@@ -45,11 +45,11 @@ TEST_CASE("a port that is taken is said with the remedy") {
     }
 }
 
-TEST_CASE("an address that is not ours, or no address at all, is said") {
+TEST_CASE("the error names an address that is not ours, or no address at all") {
     CHECK(obstacle({mqtt, "192.0.2.1", 0}).starts_with("listen: mqtt://192.0.2.1:0: "));
 }
 
-TEST_CASE("listening to strangers without asking for passwords must be said explicitly") {
+TEST_CASE("listening on a public address without passwords needs an explicit setting") {
     CHECK(has(obstacle({mqtt, "0.0.0.0", 0}), "--allow-anonymous"));
     CHECK(has(obstacle({http, "0.0.0.0", 0}), "--admin-token-file"));
     Gateway gateway([](Config& config) {
@@ -59,7 +59,7 @@ TEST_CASE("listening to strangers without asking for passwords must be said expl
     Conversation(gateway).login("p").expect_nothing();
 }
 
-TEST_CASE("an events file that can't be written is said") {
+TEST_CASE("the error names an events file that can't be written") {
     const auto said = obstacle({mqtt, "127.0.0.1", 0}, "/no/such/folder/events");
     CHECK(said.starts_with("events: "));
     CHECK(has(said, "/no/such/folder/events"));

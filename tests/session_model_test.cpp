@@ -147,7 +147,7 @@ TEST_CASE("model: with inbox off its topics are like others") {
     CHECK(seen.by_inbox == 0);
 }
 
-TEST_CASE("model: nobody can tell that sessions are packed") {
+TEST_CASE("model: clients can't tell that sessions are packed") {
     for (const unsigned shards : {1u, 3u}) {
         SessionScene packing = scene();
         packing.shards = shards;

@@ -120,7 +120,7 @@ std::string keeps_session(std::string_view user, std::string_view client) {
 
 }  // namespace
 
-TEST_CASE("a will that has no time to live is for those who are there, and not retained") {
+TEST_CASE("a will with no lifetime goes to connected subscribers only, and is not retained") {
     BrokerCluster cluster({}, 1);
     Caller there(cluster, "there");
     there.send("10 r s'MQTT' 04 02 k10 s'there'").read_pending();
@@ -182,7 +182,7 @@ TEST_CASE("a client that comes back completes what it was sent by a group that i
     }
 }
 
-TEST_CASE("what a group hands to a client that has left it is for the others") {
+TEST_CASE("a message that a group hands to a client that has left it goes to the others") {
     BrokerCluster cluster({}, 2);
     const unsigned home = home_shard("$share/g/t", 2);
     const auto name = at_home(cluster, 1 - home, "one");
@@ -262,7 +262,7 @@ TEST_CASE("a group passes over the members of a lost node until they are back") 
     here.expect("30 r s't' 'e'");
 }
 
-TEST_CASE("a group recalls nothing from a member who is back, though its node is out of reach") {
+TEST_CASE("a group recalls nothing from a member that is back, though its node is out of reach") {
     BrokerCluster cluster({}, 2);
     const unsigned home = home_shard("$share/g/t", 2);
     const auto name = at_home(cluster, 1 - home, "one");
@@ -373,7 +373,7 @@ TEST_CASE("a message to an inbox wakes its owner's shard, and no other") {
     }
 }
 
-TEST_CASE("nobody asks the rules whether a user may have what comes to its own inbox") {
+TEST_CASE("access rules are not asked for messages to the user's own inbox") {
     BrokerCluster cluster({}, 1);
     AccessRules rules;
     CHECK(rules.add("allow write inbox/bob").empty());
@@ -403,7 +403,8 @@ TEST_CASE("every device that a message to an inbox looks at is work") {
     CHECK(cluster.broker(0).work() >= before + 100);
 }
 
-TEST_CASE("who comes back to its rooms waits for what is being delivered, and does not do it all") {
+TEST_CASE(
+    "a member that comes back waits for the deliveries under way, and does not do all of them") {
     BrokerSettings settings;
     settings.recipients_a_turn = 2;
     BrokerCluster cluster(settings, 1);
@@ -431,7 +432,9 @@ TEST_CASE("who comes back to its rooms waits for what is being delivered, and do
     CHECK_FALSE(broker.logins().awaits_deliveries("fifth", "fifth", under_way));
 }
 
-TEST_CASE("those in a very large room get its messages in later turns, in order, or are gone") {
+TEST_CASE(
+    "members of a very large room get its messages in later turns, in order, unless they have "
+    "left") {
     BrokerSettings settings;
     settings.recipients_a_turn = 2;
     BrokerCluster cluster(settings, 1);
@@ -471,7 +474,7 @@ TEST_CASE("those in a very large room get its messages in later turns, in order,
     reborn.expect("30 r s'room' 'three'");
 }
 
-TEST_CASE("a delivery is measured from the PUBLISH to the buffer, for those who are there") {
+TEST_CASE("a delivery is measured from the PUBLISH to the buffer, for connected receivers") {
     BrokerCluster cluster({}, 2);
     const auto near_name = at_home(cluster, 0, "near");
     const auto far_name = at_home(cluster, 1, "far");

@@ -45,7 +45,7 @@ TEST_CASE("members of a group take turns") {
     CHECK(groups.turns(2, "y").empty());
 }
 
-TEST_CASE("who is away is passed over, unless everybody is") {
+TEST_CASE("a disconnected member is skipped, unless all are disconnected") {
     Groups groups;
     for (const SessionId member : {1, 2, 3}) groups.tell(Change::joins, member);
     groups.tell(Change::goes_away, 2);
@@ -59,7 +59,7 @@ TEST_CASE("who is away is passed over, unless everybody is") {
     CHECK(groups.turns(2) == Members{2, 2});
 }
 
-TEST_CASE("a member that leaves does not change whose turn it is") {
+TEST_CASE("a member that leaves does not change the next turn") {
     for (const SessionId leaver : {1, 2}) {
         Groups groups;
         for (const SessionId member : {1, 2, 3, 4}) groups.tell(Change::joins, member);
@@ -94,7 +94,7 @@ TEST_CASE("each group gets a message of its own, and leaves no trace when the la
     CHECK_FALSE(groups.interest.wants(std::string_view("x/1")));
 }
 
-TEST_CASE("who joins again has the new options and no second turn") {
+TEST_CASE("a member that joins again has the new options and no second turn") {
     Interest interest;
     ShareGroups groups(interest);
     SubscribeOptions options;

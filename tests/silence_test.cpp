@@ -105,7 +105,7 @@ TEST_CASE("signs of life keep a connection") {
     }
 }
 
-TEST_CASE("who never logs in is closed at the login timeout") {
+TEST_CASE("a client that never logs in is closed at the login timeout") {
     Timed timed(hasty);
     Conversation c(timed.gateway);
     timed.gateway.await_connections(1);
@@ -115,7 +115,7 @@ TEST_CASE("who never logs in is closed at the login timeout") {
     c.expect_close();
 }
 
-TEST_CASE("who begins to log in and goes on byte by byte is closed at the login timeout") {
+TEST_CASE("a client that sends its CONNECT byte by byte is closed at the login timeout") {
     Timed timed(hasty);
     Conversation c(timed.gateway);
     timed.gateway.await_connections(1);
@@ -126,7 +126,7 @@ TEST_CASE("who begins to log in and goes on byte by byte is closed at the login 
     CHECK(monotonic_now() - start <= 1000 + tick_length + Timed::step);
 }
 
-TEST_CASE("who sends a packet byte by byte is closed at its limit") {
+TEST_CASE("a client that sends a packet byte by byte is closed at its limit") {
     Timed timed(usual);
     Conversation c(timed.gateway);
     c.login("dribbler", v5, 1);
@@ -137,7 +137,7 @@ TEST_CASE("who sends a packet byte by byte is closed at its limit") {
     CHECK(monotonic_now() - start <= 1500 + tick_length + Timed::step);
 }
 
-TEST_CASE("a long packet that is complete in time is life") {
+TEST_CASE("a long packet that is complete in time keeps the connection") {
     Timed timed(usual);
     Conversation c(timed.gateway);
     c.login("slow but steady", v4, 1).send("82 r k1 s'y' 00").expect("90 03 k1 00");
@@ -147,7 +147,8 @@ TEST_CASE("a long packet that is complete in time is life") {
     }
 }
 
-TEST_CASE("who falls silent is offline with the cause timeout, and the will is published") {
+TEST_CASE(
+    "a client that falls silent is offline with the cause timeout, and its will is published") {
     Timed timed(usual);
     Conversation watcher(timed.gateway);
     watcher.login("watcher")

@@ -136,7 +136,7 @@ TEST_CASE("deadlines that the stacked wheels don't reach wait on the highest of 
     }
 }
 
-TEST_CASE("a machine that was suspended for a month expires what became due, and nobody else") {
+TEST_CASE("after a month of suspension, exactly the due nodes expire") {
     StackedWheel wheel(123'456);
     std::array<Stay, 2'000> stays;
     for (int id = 0; id < 2'000; ++id) {
@@ -164,7 +164,7 @@ TEST_CASE("long jumps cost stacked wheels a look at their slots, not one at ever
     }
 }
 
-TEST_CASE("stacked wheels that stand still, or go back, expire nobody") {
+TEST_CASE("no node on stacked wheels expires if time stands still or moves back") {
     StackedWheel wheel(950);
     Stay node;
     wheel.schedule(node, 951);
@@ -267,7 +267,7 @@ TEST_CASE("what is put where nodes are moving down waits for the next lap") {
     CHECK(expires_at(wheel, 50));
 }
 
-TEST_CASE("who was due at the stacked wheels and got more time is not called") {
+TEST_CASE("a node that was due at the stacked wheels and got more time is not called") {
     StackedWheel wheel;
     Stay first(1), second(2);
     wheel.schedule(first, 900);

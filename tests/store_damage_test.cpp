@@ -334,7 +334,7 @@ void overwrite_page(const std::string& path, std::string_view that_has) {
     });
 }
 
-TEST_CASE("whatever happens to a store's files, what is lost is told, and the rest comes back") {
+TEST_CASE("after any damage to a store's files, losses are reported, and the rest comes back") {
     const QuietLog quiet;
     const std::set<std::string> known = lines_of(original().text);
     std::size_t tried = 0;

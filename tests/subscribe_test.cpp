@@ -54,8 +54,7 @@ TEST_CASE("a filter that is malformed costs the connection") {
     CHECK(gateway.has_logged("UNSUBSCRIBE: a topic filter is malformed"));
 }
 
-TEST_CASE(
-    "what is not a shared subscription is refused in 3.1.1, which knows none, and harms nobody") {
+TEST_CASE("a malformed shared subscription is refused in 3.1.1, and harms no other filter") {
     Gateway gateway;
     Conversation c(gateway);
     c.login("p")
@@ -169,7 +168,7 @@ TEST_CASE("ten thousand subscriptions of one client come and go") {
     c.send("30 r s'room/9998' 'even' | 30 r s'room/9999/x' 'odd'").expect_nothing();
 }
 
-TEST_CASE("who shares a subscription gets what is published after the SUBACK") {
+TEST_CASE("a member of a shared subscription gets what is published after the SUBACK") {
     Gateway gateway([](Config& config) { config.shards = 4; });
     Conversation sender(gateway);
     Conversation member(gateway);

@@ -146,7 +146,7 @@ TEST_CASE("a hundred takeovers at once leave exactly one connection alive") {
     watcher.expect_nothing();
 }
 
-TEST_CASE("nobody takes a stranger's session over by guessing its client id") {
+TEST_CASE("a client can't take over another user's session by guessing its client id") {
     Gateway gateway;
     Conversation alice(gateway);
     Conversation mallory(gateway);
@@ -241,7 +241,7 @@ TEST_CASE("a will is published when the connection is lost, taken over or thrown
     }
 }
 
-TEST_CASE("a will is not published when the client takes its leave") {
+TEST_CASE("a will is not published when the client sends DISCONNECT") {
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.login("watcher").send("82 r k1 s'will' 00").expect("90 03 k1 00");

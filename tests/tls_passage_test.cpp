@@ -144,7 +144,7 @@ TEST_CASE("what is sealed and not sent passes as it is") {
     CHECK(server.peer.open_all(records) == text);
 }
 
-TEST_CASE("TLS is not adopted if its record says what can't be") {
+TEST_CASE("TLS is not adopted from an impossible record") {
     PassingServer server(Suite::aes_128_gcm);
     TlsRecord good = SmallTls(TlsRecords(server.peer.keys_of_server()), "").describe();
     CHECK(SmallTls::adopt(good));

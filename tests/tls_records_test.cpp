@@ -227,7 +227,7 @@ TEST_CASE("a record that comes again, too early or never is noticed") {
     check_refused(old_key, update + other.peer.seal(record::data, "x"), Alert::bad_record_mac);
 }
 
-TEST_CASE("what is no encrypted record is refused from its header alone") {
+TEST_CASE("a record that is not encrypted is refused from its header alone") {
     for (const auto& [header, alert] : std::vector<std::pair<const char*, Alert>>{
              {"14 03 03 00 01", Alert::unexpected_message},  // change_cipher_spec
              {"15 03 03 00 02", Alert::unexpected_message},  // an alert that is not encrypted
@@ -373,7 +373,7 @@ TEST_CASE("close_notify ends what is read, and what came before it counts") {
     CHECK(pair.alert() == Alert::close_notify);
 }
 
-TEST_CASE("after another alert the peer is gone, and hears nothing more") {
+TEST_CASE("after another alert the peer counts as gone, and is sent nothing more") {
     for (const std::string_view alert : {"\x02\x28", "\x01\x28", "\x02\x5a"}) {
         RecordPair pair;
         CHECK(pair.read(pair.peer.seal(record::alert, alert)).empty());
@@ -410,7 +410,7 @@ TEST_CASE("a random conversation with updates of keys on both sides arrives whol
     }
 }
 
-TEST_CASE("what must hold for any records holds for random ones") {
+TEST_CASE("invariants of records hold for random ones") {
     std::mt19937 random(3);  // NOLINT: the same each time
     for (int i = 0; i < 1500; ++i) {
         std::vector<std::uint8_t> script(random() % 200);

@@ -464,7 +464,7 @@ Verdict verdict(TlsSession::Idle idle, Suite suite, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("of the same records both kinds of server make the same") {
+TEST_CASE("both kinds of server make the same of the same records") {
     for (unsigned seed = 0; seed < 300; ++seed) {
         CAPTURE(seed);
         const auto suite = static_cast<Suite>(seed % suites);

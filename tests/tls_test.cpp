@@ -145,7 +145,7 @@ TEST_CASE("updates of keys hold no call for long, and too many in a row are not 
     CHECK(peers.server->taken_without_data() == 0);
 }
 
-TEST_CASE("who updates its keys between its data is read") {
+TEST_CASE("data is read from a client that updates its keys between it") {
     const Peers peers;
     for (int i = 0; i < 100; ++i) {
         peers.update_keys(7);
@@ -190,7 +190,9 @@ TEST_CASE("a client that puts ChaCha20 first gets it: it has no instructions for
           "TLS_AES_256_GCM_SHA384");
 }
 
-TEST_CASE("a ticket resumes for one period after its keys were replaced, and is replaced itself") {
+TEST_CASE(
+    "a ticket can be resumed for one period after its keys were replaced, and is then replaced "
+    "itself") {
     StoppedClock clock;
     const Tls tls(self_signed().settings());
     for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -235,7 +237,9 @@ TEST_CASE("tickets of the process before resume in the next one, for no longer t
     }
 }
 
-TEST_CASE("where clients show certificates nothing is resumed: nobody would look at them again") {
+TEST_CASE(
+    "if clients show certificates, no session is resumed, because a resumption does not check "
+    "them") {
     Tls::Settings settings = self_signed().settings();
     settings.client_ca = self_signed().certificate;
     const Tls tls(settings);

@@ -27,7 +27,7 @@ TEST_CASE("every user has one presence topic of two levels, and it leads back to
     }
 }
 
-TEST_CASE("other spellings of a presence topic are nobody's") {
+TEST_CASE("other spellings of a presence topic belong to no user") {
     for (const char* topic :
          {"presence", "presence/+", "presence/#", "presence/a/b", "presence/%41", "presence/%2f",
           "Presence/alice", "presence/%", "presence/%zz", "x"}) {

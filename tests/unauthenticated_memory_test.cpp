@@ -26,7 +26,7 @@ std::size_t fill(UnauthenticatedMemory& memory, std::vector<UnauthenticatedMemor
 
 }  // namespace
 
-TEST_CASE("one address gets half of the memory for those who have not logged in") {
+TEST_CASE("one address gets half of the memory for clients that have not logged in") {
     UnauthenticatedMemory memory(1024 * kib);
     std::vector<UnauthenticatedMemory::Share> shares;
     CHECK(fill(memory, shares, from("10.0.0.1"), 64 * kib) == 8);

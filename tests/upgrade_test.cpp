@@ -283,7 +283,7 @@ TEST_CASE("a gateway that thaws goes on with all its clients") {
     ann.send("C0 00").expect("D0 00");
 }
 
-TEST_CASE("the pause of an upgrade is no silence of the client's") {
+TEST_CASE("the pause of an upgrade does not count as silence of the client") {
     StoppedClock clock;
     const Gateway gateway;
     Conversation ann(gateway);
@@ -357,7 +357,7 @@ TEST_CASE("a client passes in an upgrade unless its password is another one by t
     bob.expect_close();
 }
 
-TEST_CASE("who is not logged in yet stays behind in an upgrade") {
+TEST_CASE("a client that is not logged in yet stays behind in an upgrade") {
     Upgraded gateway;
     Conversation silent(*gateway);
     Conversation ann(*gateway);

@@ -93,7 +93,7 @@ TEST_CASE("a cursor rises over what is done one by one, as far as nothing waits 
     CHECK(index.latest_done() == 9);
 }
 
-TEST_CASE("a cursor that comes from the disk stays as it was until it is known who waits") {
+TEST_CASE("a cursor from the disk stays as it was until the waiting messages are known") {
     WaitingIndex index;
     index.add_owner(ann, {.upto = 1, .exceptions = {4}});
     CHECK(*index.cursor(ann) == Cursor{.upto = 1, .exceptions = {4}});
@@ -140,7 +140,7 @@ TEST_CASE("what is done while an older message waits is forgotten with its messa
     CHECK(*index.cursor(ann) == Cursor{.upto = 11'000});
 }
 
-TEST_CASE("a message for nobody who is known is dead at once") {
+TEST_CASE("a message without a known receiver is dead at once") {
     WaitingIndex index = filled();
     index.end_owner(bob);
     index.add_message(6, {{.owner = bob}, {.owner = 77}});

@@ -120,8 +120,7 @@ TEST_CASE("a frame that is lost is missing unless its page was written again") {
     }
 }
 
-TEST_CASE(
-    "a log that ends within a commit, or behind whose end an earlier one's frames are, is sound") {
+TEST_CASE("a log that ends within a commit, or has older frames after its end, is sound") {
     const QuietLog quiet;
     const KilledLog killed;
     for (std::size_t size = header; size <= killed.bytes.size(); size += 1030) {

@@ -4,7 +4,7 @@
 
 using namespace pulsegate;
 
-TEST_CASE("who is not a browser states no origin, and may come in") {
+TEST_CASE("a client that is not a browser states no origin, and may connect") {
     CHECK(origin_allowed("", "gateway", {}));
     CHECK(origin_allowed("", "", {}));
     CHECK(origin_allowed("", "gateway", {"https://chat.example"}));
@@ -34,7 +34,7 @@ TEST_CASE("a list of origins says all that may come in") {
     CHECK(origin_allowed("null", "gateway", {"*"}));
 }
 
-TEST_CASE("loopback is what nobody can make lead elsewhere") {
+TEST_CASE("only names and addresses that always lead to this machine are loopback") {
     for (const char* mine : {"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:8080",
                              "127.1.2.3", "[::1]", "[::1]:8080"}) {
         CAPTURE(mine);

@@ -88,7 +88,7 @@ TEST_CASE("a batch of one that is refused is the one to blame") {
     CHECK(size.next() == 1);
 }
 
-TEST_CASE("only what is about the events themselves makes them dead letters") {
+TEST_CASE("only answers about the events themselves make them dead letters") {
     CHECK(verdict_on(200) == Verdict::delivered);
     CHECK(verdict_on(204) == Verdict::delivered);
     for (const unsigned status : {400u, 409u, 413u, 422u})

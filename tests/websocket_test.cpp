@@ -172,7 +172,7 @@ TEST_CASE("a client masks its frames") {
     CHECK(outcome_of_wire("88 02 03e8") == bare);
 }
 
-TEST_CASE("no extension was agreed on that gives a reserved bit a meaning") {
+TEST_CASE("a reserved bit is refused, because no extension was agreed on") {
     for (const auto* first : {"92", "a2", "c2", "f2", "c9"})
         CHECK(outcome(wire(first)) == "bad(1002 a reserved bit is set)");
 }
@@ -250,7 +250,7 @@ TEST_CASE("after a close or a fault everything is discarded") {
     CHECK(outcome(wire("ff") + frame("82", "Hello")) == "bad(1002 a reserved bit is set)");
 }
 
-TEST_CASE("frames without payload are suffered until there are too many in a row") {
+TEST_CASE("frames without payload are accepted until there are too many in a row") {
     std::string bytes;
     for (int i = 0; i < Unframer::most_empty_frames; ++i) bytes += frame("82", "");
     CHECK(outcome(bytes + frame("82", "x") + bytes) == "x");

@@ -116,7 +116,7 @@ TEST_CASE("a deadline that is not after now is due at the next tick") {
     }
 }
 
-TEST_CASE("a late tick expires all that became due in the meantime, and nobody else") {
+TEST_CASE("a late tick expires exactly the nodes that became due in the meantime") {
     Wheel wheel;
     std::array<Client, 100> clients;
     for (int id = 0; id < 100; ++id) {
@@ -130,7 +130,7 @@ TEST_CASE("a late tick expires all that became due in the meantime, and nobody e
     CHECK(wheel.size() == 65);
 }
 
-TEST_CASE("a jump of several laps expires each due node once, and nobody else") {
+TEST_CASE("a jump of several laps expires each due node once, and no other") {
     for (Tick jump : {30u, 31u, 59u, 60u, 61u, 300u, 1000u}) {
         CAPTURE(jump);
         Wheel wheel(7);
@@ -147,7 +147,7 @@ TEST_CASE("a jump of several laps expires each due node once, and nobody else") 
     }
 }
 
-TEST_CASE("time that does not move, or moves back, expires nobody") {
+TEST_CASE("no node expires if time stands still or moves back") {
     Wheel wheel(50);
     Client node;
     wheel.schedule(node, 51);

@@ -32,7 +32,7 @@ void one_shard(Config& config) { config.shards = 1; }
 
 }  // namespace
 
-TEST_CASE("filters that no presence can match look at no user, and news costs the news") {
+TEST_CASE("filters that match no presence look at no user, and a change costs only the change") {
     Gateway gateway(one_shard);
     for (int i = 0; i < 300; ++i) {
         Conversation known(gateway);
@@ -74,7 +74,7 @@ TEST_CASE("an UNSUBSCRIBE with more filters than any client has ends the connect
     member.send("a2 r k1" + filters).expect_close();
 }
 
-TEST_CASE("messages that interest nobody are work, with one shard or several") {
+TEST_CASE("messages without subscribers count as work, with one shard or several") {
     for (const unsigned shards : {1u, 2u}) {
         CAPTURE(shards);
         Gateway gateway([shards](Config& config) { config.shards = shards; });

@@ -312,7 +312,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "3.1.1 [MQTT-3.2.2-4] [MQTT-3.2.2-5] whoever is refused is told of no session and is "
+    "3.1.1 [MQTT-3.2.2-4] [MQTT-3.2.2-5] a client that is refused is told of no session and is "
     "closed, even if one is kept") {
     Gateway gateway;
     for (const unsigned shard : {0u, 1u}) {

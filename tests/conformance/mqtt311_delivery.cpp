@@ -205,7 +205,7 @@ TEST_CASE(
         }
 }
 
-TEST_CASE("3.1.1 [MQTT-4.6.0-6] what waited for a client who was away arrives in its order") {
+TEST_CASE("3.1.1 [MQTT-4.6.0-6] messages that waited for a disconnected client arrive in order") {
     Gateway gateway;
     constexpr int count = 600;
     for (const unsigned shard : {0u, 1u}) {

@@ -45,8 +45,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "3.1.1 [MQTT-3.1.2-5] [MQTT-4.5.0-1] what is published at QoS 1 and 2 waits for a "
-    "subscriber who is away") {
+    "3.1.1 [MQTT-3.1.2-5] [MQTT-4.5.0-1] messages of QoS 1 and 2 wait for a disconnected "
+    "subscriber") {
     Gateway gateway;
     for (const unsigned shard : {0u, 1u})
         for (const unsigned from : {0u, 1u}) {
@@ -238,8 +238,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "3.1.1 [MQTT-4.4.0-1] a session is also resumed by a client whose old connection is still "
-    "there") {
+    "3.1.1 [MQTT-4.4.0-1] a client can resume its session while its old connection is still open") {
     Gateway gateway;
     for (const unsigned shard : {0u, 1u}) {
         const auto name = at_home(shard, "p");

@@ -25,8 +25,7 @@ TEST_CASE("3.1.1 [MQTT-3.8.1-1] a SUBSCRIBE with other flags than 0010 closes th
 }
 
 TEST_CASE(
-    "3.1.1 [MQTT-3.8.3-1] a SUBSCRIBE whose filter is no UTF-8 string closes the "
-    "connection") {
+    "3.1.1 [MQTT-3.8.3-1] a SUBSCRIBE with a filter that is not UTF-8 closes the connection") {
     Gateway gateway;
     for (const std::string filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
         check_closes(gateway, "82 r k1 " + filter + " 00");
@@ -175,8 +174,7 @@ TEST_CASE("3.1.1 [MQTT-3.10.1-1] an UNSUBSCRIBE with other flags than 0010 close
 }
 
 TEST_CASE(
-    "3.1.1 [MQTT-3.10.3-1] an UNSUBSCRIBE whose filter is no UTF-8 string closes the "
-    "connection") {
+    "3.1.1 [MQTT-3.10.3-1] an UNSUBSCRIBE with a filter that is not UTF-8 closes the connection") {
     Gateway gateway;
     for (const std::string filter : {"s2 c328", "s3 eda080", "s1 ff", "s9 'x'"})
         check_closes(gateway, "a2 r k1 " + filter);

@@ -232,7 +232,7 @@ TEST_CASE(
     again.expect_nothing();
 }
 
-TEST_CASE("5.0 [MQTT-3.1.2-28] Response Information comes to those only who ask for it") {
+TEST_CASE("5.0 [MQTT-3.1.2-28] only clients that ask for Response Information get it") {
     Gateway gateway;
     Gateway without_inboxes([](Config& config) { config.inbox = false; });
     const auto told = [](const Gateway& by, const std::string& properties) {
@@ -248,7 +248,7 @@ TEST_CASE("5.0 [MQTT-3.1.2-28] Response Information comes to those only who ask 
     CHECK(told(without_inboxes, "19 01").empty());
 }
 
-TEST_CASE("5.0 [MQTT-3.1.2-29] who wants no problem information gets no reason strings") {
+TEST_CASE("5.0 [MQTT-3.1.2-29] a client that wants no problem information gets no reason strings") {
     Gateway gateway([](Config& config) { config.max_topic_levels = 2; });
     const auto reason_strings = [&](const std::string& properties) {
         int told = 0;
@@ -332,8 +332,8 @@ TEST_CASE("5.0 [MQTT-3.1.3-5] client ids of 1 to 23 letters and digits are taken
 }
 
 TEST_CASE(
-    "5.0 [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.2.2-16] who has no client id is given one of its "
-    "own") {
+    "5.0 [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.2.2-16] a client without a client id is given one "
+    "of its own") {
     Gateway gateway;
     const auto assigned = [&](const char* flags) {
         Conversation c(gateway);

@@ -91,7 +91,7 @@ TEST_CASE(
     CHECK(read_as<Disconnect>(last).reason == Reason::malformed_packet);
 }
 
-TEST_CASE("5.0 [MQTT-3.14.4-3] DISCONNECT 0x00 takes the will along") {
+TEST_CASE("5.0 [MQTT-3.14.4-3] DISCONNECT 0x00 discards the will") {
     Gateway gateway;
     auto watcher = join(gateway, connect("watcher"));
     subscribe(watcher, "will", "00");
@@ -121,8 +121,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "5.0 [MQTT-4.13.1-1] [MQTT-4.13.2-1] whoever breaks the protocol is disconnected with the "
-    "reason") {
+    "5.0 [MQTT-4.13.1-1] [MQTT-4.13.2-1] a client that breaks the protocol is disconnected with "
+    "the reason") {
     Gateway gateway;
     const auto reason = [&](const char* packet) {
         auto c = join(gateway, connect("p"));
@@ -183,7 +183,8 @@ TEST_CASE("5.0 [MQTT-4.12.0-1] [MQTT-4.12.0-4] an authentication method is refus
 }
 
 TEST_CASE(
-    "5.0 [MQTT-4.12.0-6] who states no authentication method is told of none, and gets no AUTH") {
+    "5.0 [MQTT-4.12.0-6] a client that states no authentication method is told of none, and gets "
+    "no AUTH") {
     Gateway gateway;
     Conversation c(gateway);
     const auto packet = c.send(connect("p", "", "c2", "s'bob' s'secret'")).packet();

@@ -87,7 +87,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("5.0 [MQTT-3.3.1-3] the DUP of a publisher is none of the subscriber's business") {
+TEST_CASE("5.0 [MQTT-3.3.1-3] the DUP of a publisher is not passed on to the subscriber") {
     Gateway gateway;
     auto sender = join(gateway, connect(at_home(0, "sender")));
     auto receiver = join(gateway, connect(at_home(1, "receiver")));

@@ -98,8 +98,8 @@ TEST_CASE("5.0 [MQTT-3.3.1-8] a message without RETAIN leaves the retained one a
 }
 
 TEST_CASE(
-    "5.0 [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11] retain handling decides who is given the "
-    "retained messages") {
+    "5.0 [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11] retain handling decides whether a "
+    "subscription gets the retained messages") {
     Gateway gateway;
     for (const unsigned shard : {0u, 1u}) {
         auto sender = join(gateway, connect(at_home(0, "sender")));
@@ -133,8 +133,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "5.0 [MQTT-3.3.1-12] [MQTT-3.3.1-13] RETAIN comes as it was published to those who want it "
-    "so") {
+    "5.0 [MQTT-3.3.1-12] [MQTT-3.3.1-13] RETAIN comes as it was published if the subscription asks "
+    "for it") {
     Gateway gateway;
     for (const unsigned shard : {0u, 1u}) {
         auto sender = join(gateway, connect(at_home(0, "sender")));

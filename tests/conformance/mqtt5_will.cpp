@@ -41,7 +41,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "5.0 [MQTT-3.1.2-10] a will that DISCONNECT took along does not come back with its session") {
+    "5.0 [MQTT-3.1.2-10] a will that DISCONNECT discarded does not come back with its session") {
     Gateway gateway;
     auto watcher = join(gateway, connect("watcher"));
     subscribe(watcher, "alice", "00");
