@@ -27,7 +27,7 @@ MINUTE = 60
 
 
 def settle(gateway):
-    """Until nobody is known who is offline, and a minute longer."""
+    """Waits until no offline user is known, and a minute longer."""
     wait_until(lambda: gateway.metric("pulsegate_users_known", shard="0") == gateway.metric("pulsegate_users_online",
                                                                                             shard="0"),
                timeout=20 * MINUTE, what="to be forgotten")
@@ -47,7 +47,7 @@ def crowds():
 
 
 def large_messages():
-    """Each of 1,000 who stay gets a message of a megabyte."""
+    """Each of 1,000 clients that stay gets a message of a megabyte."""
     payload = bytes(MEGABYTE)
     with Gateway("--shards", "1", "--max-packet-size", "2MiB", "--output-budget", "4MiB", "--max-byte-rate",
                  "0") as gateway:

@@ -174,7 +174,7 @@ class Load:
 
 
 class Witnesses:
-    """Clients that need no Redis: they ping, send themselves messages, and are told who comes and goes."""
+    """Clients that need no Redis: they ping, send themselves messages, and are told which users come and go."""
 
     def __init__(self, port):
         self.clients = [Client(port, timeout=60).login(f"witness{version}", version=version) for version in (4, 5)]
@@ -209,7 +209,7 @@ class Witnesses:
                     client.publish(f"witness/{client.version}", b"%d" % self.rounds)
                     assert client.receive_publish() == (f"witness/{client.version}", b"%d" % self.rounds)
                     self.slowest = max(self.slowest, time.monotonic() - began)
-                if self.rounds % 50 == 0:  # who comes and goes all the time is banned
+                if self.rounds % 50 == 0:  # a client that comes and goes all the time is banned
                     with Client(self.port).login("visitor"):
                         self._await_presence("online")
                     self._await_presence("offline")
@@ -365,7 +365,7 @@ class Publisher:
 
 
 class Monitor:
-    """What Redis does, in its order: who has called what, and which of these calls have changed rows."""
+    """What Redis does, in its order: the caller of each function, and which of these calls have changed rows."""
 
     def __init__(self, redis):
         self.process = subprocess.Popen(["redis-cli", "-p", str(redis.port), "MONITOR"], stdout=subprocess.PIPE, text=True)

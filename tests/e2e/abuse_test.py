@@ -1,4 +1,4 @@
-"""Peers that mean no good, or know no better: nobody else notices, and the log says what it was."""
+"""Malicious and faulty peers: other clients don't notice, and the log says what happened."""
 
 import random
 import selectors
@@ -54,7 +54,7 @@ class Bystander:
                 self.slowest = max(self.slowest, answered - started)
                 self.slowest_of_other = max(self.slowest_of_other, time.monotonic() - answered)
                 self.pings += 1
-        except Exception as error:  # told by whoever waits for the end
+        except Exception as error:  # the thread that waits for the end reports it
             self.error = error
 
     def __enter__(self):
@@ -166,7 +166,7 @@ class AbuseTest(unittest.TestCase):
                 with raw(self.gateway) as one:
                     one.sendall(start[:size])
             for whole in packets:
-                for size in range(1, len(whole)):  # who closes right behind CONNECT has left
+                for size in range(1, len(whole)):  # a client that closes right after CONNECT has left
                     with raw(self.gateway) as one:
                         one.sendall(start + whole[:size])
                         one.shutdown(socket.SHUT_WR)
@@ -212,7 +212,7 @@ class AbuseTest(unittest.TestCase):
             one.sendall(PINGREQ)
             read_to_the_end(one)
 
-    def test_who_never_logs_in_is_closed(self):
+    def test_a_client_that_never_logs_in_is_closed(self):
         with Bystander(self.gateway):
             self.assertGreaterEqual(sit_half_open(self.gateway, HALF_OPEN), LOGIN_TIMEOUT)
         self.assertEqual(self.gateway.metric("pulsegate_login_timeouts_total"), HALF_OPEN)
@@ -276,7 +276,7 @@ class AbuseTest(unittest.TestCase):
             one.close()
 
     @unittest.skipIf(SANITIZED, "sanitizers keep memory to themselves")
-    def test_memory_comes_back_after_all_of_it(self):
+    def test_memory_comes_back_after_all_abuse(self):
         def storm(seed):
             throw_random_bytes(self.gateway, 200, seed)
             sit_half_open(self.gateway, 500)
@@ -323,7 +323,7 @@ class FileLimitTest(unittest.TestCase):
         wait_until(lambda: self.gateway.metric("pulsegate_connections") <= self.room - 1, what="room")
         self.gateway.connect("late").ping()
 
-    def test_beyond_that_new_connections_wait_and_nothing_spins(self):
+    def test_beyond_the_file_limit_new_connections_wait_and_nothing_spins(self):
         flood = [raw(self.gateway) for _ in range(self.COURTESY + 40)]
         self.gateway.wait_for_log("new connections wait.*ulimit -n")
         before, started = self.gateway.cpu_seconds(), time.monotonic()

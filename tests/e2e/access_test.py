@@ -1,4 +1,4 @@
-"""What clients may read and publish, and who may use the HTTP API."""
+"""What clients may read and publish, and the access to the HTTP API."""
 
 import json
 import signal

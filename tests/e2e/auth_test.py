@@ -20,7 +20,7 @@ from gateway import Gateway, binary, port_of, wait_until
 
 
 class PasswordTest(Folder):
-    def test_who_shows_the_password_comes_in_and_nobody_else(self):
+    def test_only_clients_with_the_password_are_let_in(self):
         users = self.password_file(alice="right", bob="other")
         with Gateway("--password-file", users) as gateway:
             self.assertEqual(self.code(gateway, "alice", "right"), 0)
@@ -41,7 +41,7 @@ class PasswordTest(Folder):
             self.assertEqual(gateway.get_json("/api/v1/users/phone")[1]["state"], "online")
             self.assertEqual(gateway.get("/api/v1/users/fleet")[0], 404)
 
-    def test_anonymous_clients_come_in_only_when_told_so(self):
+    def test_anonymous_clients_are_let_in_only_if_a_setting_allows_it(self):
         with Gateway("--password-file", self.password_file(alice="right"), "--allow-anonymous") as gateway:
             self.assertEqual(self.code(gateway), 0)
             self.assertEqual(self.code(gateway, "alice", "wrong"), 0x86)
@@ -73,7 +73,7 @@ class PasswordTest(Folder):
             gateway.wait_for_log("users, keys and rules not reloaded: ")
             self.assertEqual(self.code(gateway, "alice", "new"), 0)
 
-    def test_hashing_does_not_hold_up_the_living(self):
+    def test_hashing_does_not_hold_up_connected_clients(self):
         users = str(self.path / "slow")
         subprocess.run([str(binary()), "passwd", "--create", "--iterations", "400000", users, "alice"], input="right\n",
                        text=True, check=True, timeout=60, capture_output=True)  # each takes a hundred round trips
@@ -90,7 +90,7 @@ class PasswordTest(Folder):
             for stream in crowd:
                 stream.close()
 
-    def test_a_reload_disconnects_those_whose_line_was_changed_or_removed(self):
+    def test_a_reload_disconnects_clients_of_changed_or_removed_lines(self):
         users = self.password_file(alice="a", bob="b", carol="c", fleet="f")
         for arguments in ((), ("--user-from", "client-id")):
             with self.subTest(arguments=arguments), Gateway("--password-file", users, *arguments) as gateway:
@@ -128,7 +128,7 @@ class PasswordTest(Folder):
             len(part).to_bytes(2, "big") + part for part in (client, user, password))
         return b"\x10" + bytes([len(body)]) + body
 
-    def test_no_password_is_hashed_for_those_who_have_gone(self):
+    def test_no_password_is_hashed_for_clients_that_have_gone(self):
         with Gateway("--password-file", self.slow_users(), "--ban-failures", "0") as gateway:
             self.assertEqual(self.begin(gateway, b"wrong").recv(4)[3], 4)
             one = gateway.cpu_seconds()  # or a little more
@@ -136,10 +136,10 @@ class PasswordTest(Folder):
                 self.begin(gateway, b"guess%d" % number).close()
             self.assertEqual(self.begin(gateway, b"right").recv(4)[3], 0)
             wait_until(lambda: gateway.metric("pulsegate_connections") == 1)
-            # Those whose turn had come when they were still there are hashed: two for each thread.
+            # Only clients that got their turn before they left are hashed: two for each thread.
             self.assertLess(gateway.cpu_seconds() - one, one * (2 * os.cpu_count() + 20))
 
-    def test_no_password_is_hashed_for_those_who_have_said_goodbye_over_tls(self):
+    def test_no_password_is_hashed_for_clients_that_have_closed_tls(self):
         authority = Certificates()
         self.addCleanup(authority.folder.cleanup)
         certificate, key = authority.issue("localhost")
@@ -182,7 +182,7 @@ class PasswordTest(Folder):
             self.assertEqual(self.begin(gateway, b"right", source="127.0.0.2").recv(4)[3], 0)
             self.assertTrue([each for each in crowd if not select.select([each], [], [], 0)[0]])
 
-    def test_who_is_not_checked_within_the_login_timeout_is_closed(self):
+    def test_a_client_that_is_not_checked_within_the_login_timeout_is_closed(self):
         users = str(self.path / "slow")
         subprocess.run([str(binary()), "passwd", "--create", "--iterations", "6000000", users, "alice"],
                        input="right\n", text=True, check=True, timeout=100, capture_output=True)
@@ -283,7 +283,7 @@ class CertificateTest(Folder):
             self.assertEqual(self.login(gateway, "nobody", subject="/O=a company"), 0x87)
             gateway.wait_for_log("its certificate has no common name that can be a user's")
 
-    def test_who_shows_no_certificate_is_nobody_s_user(self):
+    def test_a_client_without_a_certificate_is_no_user(self):
         plain = "--listen", "mqtt://127.0.0.1:0"
         with self.gateway(*plain) as gateway:
             for user in ("carol", None):

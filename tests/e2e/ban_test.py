@@ -1,4 +1,4 @@
-"""Bans that the administrator sets: who is kept out, who is thrown out, and what a restart does not change."""
+"""Bans that the administrator sets: refused logins, disconnected clients, and bans after a restart."""
 
 import contextlib
 import tempfile

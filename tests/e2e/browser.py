@@ -86,7 +86,7 @@ class Browser:
             for line in self.driver.stdout:
                 said.append(line)
                 if found := re.search(r"started successfully on port (\d+)", line):
-                    threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # lest it block
+                    threading.Thread(target=self.driver.stdout.read, daemon=True).start()  # otherwise the driver would block
                     return found[1]
             self.driver.stdout.close()
             self.driver.wait(60)

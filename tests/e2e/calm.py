@@ -54,7 +54,7 @@ class Calm(Client):
 
 
 class Calmness:
-    """Clients beside all the disorder, who get each message once, in order."""
+    """Clients beside all the disorder. They get each message once, in order."""
 
     def __init__(self, port):
         self.port = port

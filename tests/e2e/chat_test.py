@@ -42,7 +42,7 @@ class ChatTest(unittest.TestCase):
         return page
 
     def write_to(self, page, user, text):
-        """Opens the conversation with the user, whoever it is, and says something."""
+        """Opens the conversation with the user, known or not, and sends a message."""
         page.type("#find", user + "\n")
         page.wait_for("#talk-name", user)
         page.type("#say", text + "\n")
@@ -115,7 +115,7 @@ class ChatTest(unittest.TestCase):
         slash.wait_for("#people", "found you")
         self.leave_quietly(heidi, slash)
 
-    def test_what_was_said_while_the_gateway_was_gone_is_sent_when_it_is_back(self):
+    def test_messages_written_while_the_gateway_is_away_are_sent_when_it_is_back(self):
         with tempfile.TemporaryDirectory() as folder:
             with Gateway("--demo", "--listen", "ws://127.0.0.1:0", "--data", folder) as gateway:
                 ivan = self.come_in("ivan", gateway)
@@ -129,7 +129,7 @@ class ChatTest(unittest.TestCase):
                 ivan.wait_for("#connection", "online")
                 ivan.close()
 
-    def test_what_would_go_wrong_would_be_seen_in_the_console(self):
+    def test_errors_of_the_page_appear_in_the_console(self):
         page = self.open()
         page.run("console.error('oops')")
         wait_until(lambda: any("oops" in line for line in page.console()), what="an error in the console")
@@ -173,7 +173,7 @@ class ChatTest(unittest.TestCase):
                 page.wait_for("#connection", "online")
                 self.leave_quietly(page)
 
-    def test_where_presence_is_forbidden_it_says_nothing_of_it(self):
+    def test_if_presence_is_forbidden_the_page_shows_none(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = Path(folder) / "rules"
             rules.write_text("allow readwrite room/#\nallow write inbox/+\n")

@@ -108,7 +108,7 @@ class PahoTest(WithGateway):
                 client.mqtt.publish("second", b"y", qos=1)
                 self.assertEqual(client.next().topic, "second")
 
-    def test_a_will_is_sent_for_who_vanishes_and_not_for_who_leaves(self):
+    def test_a_will_is_sent_for_a_lost_client_and_not_after_a_disconnect(self):
         for name, version in self.versions.items():
             with self.subTest(version=name):
                 watcher = self.client("watcher" + name, version)
@@ -135,7 +135,7 @@ class PahoTest(WithGateway):
         self.assertEqual((got.ContentType, got.ResponseTopic, got.CorrelationData),
                          ("text/plain", "p/answer", b"\0\1"))
 
-    def test_no_local_spares_the_sender(self):
+    def test_no_local_excludes_the_senders_own_messages(self):
         client = self.client("nolocal", paho.MQTTv5)
         client.subscribe("own", options=SubscribeOptions(qos=1, noLocal=True))
         client.subscribe("mark", options=SubscribeOptions(qos=1))

@@ -8,7 +8,7 @@ from pathlib import Path
 LIBRARY = (r"(?:std::(?:vector|deque|list|map|multimap|set|multiset|unordered_map|unordered_set|priority_queue|queue)"
            r"|(?:boost::)?unordered_(?:flat_|node_)?(?:map|set)|boost::container::\w+|boost::multi_index_container"
            r"|boost::intrusive::(?:list|set|slist)|boost::circular_buffer)\s*<")
-# Ours, whose users fill them: what is in them is in the account of the class that has them.
+# Our own containers. Their content is charged to the account of the class that has them as members.
 OURS = r"(?:Wheel|StackedWheel|FairQueue|FairOrder|TurnQueue|RecentCounts|Mailbox|StampSet|QueuedBodies)\b"
 POINTED_TO = re.compile(r"[*&]\s*(?:const\s+)?\w+\s*(?:=|\{|$)")
 

@@ -69,7 +69,7 @@ class DiskTest(unittest.TestCase):
         lines = received(gateway, "-c", "-q", "1", "-i", "away", "-t", "chat/away")
         return [line.removeprefix("chat/away ") for line in lines]
 
-    def test_a_disk_that_stands_still_holds_up_only_who_waits_for_it(self):
+    def test_a_disk_that_stands_still_holds_up_only_clients_that_wait_for_it(self):
         with self.start("--idle-timeout", "6s", "--strict-idle-timeout") as gateway:
             self.leave_a_session(gateway)
             idle = [gateway.connect(f"idle-{i}") for i in range(20)]
@@ -127,13 +127,13 @@ class DiskTest(unittest.TestCase):
         wait_until(lambda: gateway.metric("pulsegate_logins_total") == 2)
         return waiting
 
-    def test_who_waits_for_the_store_to_log_in_goes_on_when_it_has_stored(self):
+    def test_a_login_that_waits_for_the_store_goes_on_when_the_store_works(self):
         with self.start() as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
             self.faults.set()
             self.assertEqual(waiting.receive(), (0x20, b"\0\0"))
             self.assertEqual(waiting.receive()[0], 0x90)
 
-    def test_who_waits_for_the_store_to_log_in_waits_no_longer_than_the_login_timeout(self):
+    def test_a_login_waits_for_the_store_no_longer_than_the_login_timeout(self):
         with self.start("--login-timeout", "5s") as gateway, self.wait_for_the_store(gateway, "returns") as waiting:
             self.assertEqual(waiting.receive_until_closed(), [])
             gateway.wait_for_log("its CONNECT was not answered within the login timeout")
@@ -174,7 +174,7 @@ class DiskTest(unittest.TestCase):
             self.faults.set()
             wait_until(lambda: gateway.get_json("/readyz")[0] == 200, timeout=60, what="a disk that takes data")
 
-    def test_who_is_disconnected_because_the_disk_is_full_is_not_banned_for_coming_back(self):
+    def test_a_client_that_a_full_disk_disconnects_is_not_banned_for_coming_back(self):
         with self.start("--ban-flaps", "2") as gateway:
             self.leave_a_session(gateway)
             self.faults.set(is_full=True)

@@ -131,10 +131,10 @@ class Peer:
         return found
 
     def judge(self, message):
-        demand(self.version, "an answer to who has not said CONNECT")
+        demand(self.version, "an answer to a client that has not sent CONNECT")
         demand(not self.told, "a packet after DISCONNECT")
         demand(not self.refused, "a packet after a refusal")
-        demand(message.size <= self.largest, f"{message.size} bytes for who takes {self.largest}")
+        demand(message.size <= self.largest, f"{message.size} bytes for a client that takes {self.largest}")
         first = self.session_present is None
         demand(first == (message.type == CONNACK), "CONNACK is not the first packet and the only one")
         if message.type == PUBLISH:
@@ -192,7 +192,7 @@ class Peer:
         demand(self.refused or self.told or self.version == 4 or not roomy, "closed without a word")
 
     def finish(self):
-        """Everything is sent; whoever is still connected gets every answer."""
+        """Everything is sent; a client that is still connected gets every answer."""
         self.story.append("the last words")
         if not self.closed:
             if self.version:
@@ -275,7 +275,7 @@ class Disorder:
                     self.some((0x18, lambda: self.one_of((0, 1, 3))), (0x02, lambda: self.one_of((1, 100))),
                               (0x01, lambda: 1), (0x03, lambda: "text/plain"), (0x08, lambda: "a/answer"),
                               (0x26, lambda: ("key", "value"))))
-        # Whoever has no name of its own can't be found again, and must not stay for long.
+        # A session without a client id can't be found again, and must not stay for long.
         expiries = (0, 1, 60, 0xFFFF_FFFF) if client else (0, 1)
         props = self.some((0x11, lambda: self.one_of(expiries)), (0x21, lambda: self.one_of((1, 2, 3, 100))),
                           (0x22, lambda: self.one_of((0, 1, 2, 9))), (0x19, lambda: self.chance.randrange(2)),

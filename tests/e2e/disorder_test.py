@@ -1,5 +1,5 @@
-"""Packets that are well formed, in an order that makes no sense: whatever clients that share a few
-names do, what the gateway says to them is legal, and others get their messages.
+"""Well-formed packets in an order that makes no sense. Clients that share a few names send them. The gateway's answers
+must be legal, and other clients must get their messages.
 
 DISORDER_SECONDS and DISORDER_SEED make it longer, and different."""
 

@@ -1,4 +1,4 @@
-"""A drain and a restart under load: what was acknowledged comes, nobody who returns was offline, nobody is refused.
+"""A drain and a restart under load: acknowledged messages arrive, users that return were never offline, and no login is refused.
 
 Small by default. With PULSEGATE_LONG (tests/run --long) 15,000 clients send 3,000 packets a second and are drained over 30 s:
 

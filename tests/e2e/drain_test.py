@@ -1,4 +1,4 @@
-"""A drain: the gateway is not ready first, then its clients leave bit by bit, and nobody who returns was offline."""
+"""A drain: the gateway is not ready first, then its clients leave bit by bit, and users that return were never offline."""
 
 import json
 import os
@@ -84,7 +84,7 @@ class DrainTest(unittest.TestCase):
             client.send(connect_packet("old"))
             self.assertEqual(client.receive(), (0x20, bytes([0, 3])))
 
-    def test_users_who_return_after_the_restart_were_never_offline(self):
+    def test_users_that_return_after_the_restart_were_never_offline(self):
         with self.start("--drain-time", "1s", events=True) as gateway:
             crowd = [gateway.connect(f"c{i}", version=5, clean=False) for i in range(CLIENTS)]
             gateway.stop()

@@ -57,7 +57,7 @@ class RestartTest(unittest.TestCase):
             self.assertEqual(received(gateway, "-t", "#", least=1), ["kept five"])
         with self.start() as gateway:
             self.assertEqual(received(gateway, *bob), [])
-            # Whoever was online when the gateway was killed is offline, with a later version.
+            # A user that was online at the kill is offline, with a later version.
             wait_until(lambda: gateway.get_json("/api/v1/users/bob")[1]["state"] == "offline")
             publish(gateway, "-q", "1", "-t", "chat/a", "-m", "seven")
         with self.start() as gateway:
@@ -66,7 +66,7 @@ class RestartTest(unittest.TestCase):
         with self.start() as gateway:
             self.assertEqual(received(gateway, *bob), [])
 
-    def test_whose_messages_are_is_known_after_a_restart(self):
+    def test_the_senders_of_stored_messages_are_known_after_a_restart(self):
         limits = ["--max-retained-messages-per-user", "2", "--max-queued-messages", "10"]
         with self.start(*limits) as gateway:
             for user in ("ann", "mallory"):
@@ -153,7 +153,7 @@ class RestartTest(unittest.TestCase):
                         self.assertEqual(len(found), len(expected))
             self.assertEqual(gateway.metric("pulsegate_messages_dropped_total", reason="damaged"), 0)
 
-    def test_a_user_for_whom_too_much_waits_loses_it_before_the_disk_is_full(self):
+    def test_a_user_with_too_many_waiting_messages_loses_them_before_the_disk_is_full(self):
         limits = ["--max-data-bytes", "16MiB", "--max-queued-bytes", "64MiB", "--max-byte-rate", "0"]
         with self.start(*limits) as gateway:
             for user in ("bob", "mallory"):
@@ -174,7 +174,7 @@ class RestartTest(unittest.TestCase):
             self.assertEqual(received(gateway, "-u", "bob", "-i", "bob", "-c", "-q", "1", "-t", "chat/bob"),
                              ["chat/bob hello"])
 
-    def test_who_was_online_when_the_gateway_was_killed_is_offline_after_its_limit(self):
+    def test_a_user_that_was_online_at_a_kill_is_offline_after_the_limit(self):
         with self.killed() as gateway:
             gateway.connect("ann", keepalive=4)
             before = gateway.get_json("/api/v1/users/ann")[1]
@@ -213,7 +213,7 @@ class RestartTest(unittest.TestCase):
                         self.assertEqual(received(gateway, "-i", "watcher" + topic, "-c", "-q", "2", "-t", topic,
                                                   least=len(expected)), expected)
 
-    def test_a_kill_leaves_nobody_online_of_whom_a_watcher_was_told_a_moment_before(self):
+    def test_a_kill_leaves_no_user_online_that_was_announced_a_moment_before(self):
         def hear(watcher, *users):
             """What the watcher knows when it has heard of all these users."""
             known = {}
@@ -233,7 +233,7 @@ class RestartTest(unittest.TestCase):
                     gateway.connect("ann").disconnect()
                     while hear(watcher, "ann")["ann"]["state"] != "offline":
                         pass
-                    gateway.await_store()  # ann is there as somebody who is offline
+                    gateway.await_store()  # ann is known, and offline
                 gateway.connect("ann", keepalive=4)
                 gateway.connect(newcomer, keepalive=4)
                 told = hear(watcher, newcomer)

@@ -139,7 +139,7 @@ class EdgeApiTest(EdgeCase):
         self.assertEqual(third.ask("POST", "/api/v1/drain", {"over": 60})[0], 202)
         self.assertEqual(third.process.wait(60), 0)  # it has no clients to wait for
 
-    def test_what_is_of_a_node_is_not_asked_elsewhere(self):
+    def test_questions_about_one_node_are_answered_by_that_node(self):
         home, edge = self.nodes()
         status, health = edge.ask("GET", "/healthz")
         self.assertEqual((status, health["status"], health["stalled"]), (200, "ok", []))

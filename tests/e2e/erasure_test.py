@@ -64,7 +64,7 @@ class ErasureTest(unittest.TestCase):
                                                              "retained", "delayed")), 0)
             self.assertEqual(said, {"user": "ann", "presence": False})
 
-    def test_an_inbox_goes_with_a_user_who_was_never_here(self):
+    def test_erasing_a_user_that_was_never_connected_deletes_the_inbox(self):
         with self.start() as gateway:
             self.ask(gateway, "POST", "publish", {"inbox": "zoe", "payload": "hello"})
             self.assertEqual(self.ask(gateway, "DELETE", "users/zoe")["inbox"], 1)

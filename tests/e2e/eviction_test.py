@@ -55,7 +55,7 @@ class EvictionTest(unittest.TestCase):
         desk.ping()
         self.connect("phone").ping()  # it may come back
 
-    def test_all_of_a_user_and_their_sessions_go_and_nobody_elses(self):
+    def test_all_clients_and_sessions_of_a_user_go_and_no_others(self):
         other = self.connect("phone", user="alice")
         crowd = [self.connect(f"c{i}") for i in range(90)]
         self.leave_session("tablet")

@@ -1,4 +1,4 @@
-"""Who stays silent is closed in time, who talks is never closed, even if the gateway stood still."""
+"""Silent clients are closed in time, and talking clients never, even if the gateway stood still."""
 
 import random
 import selectors
@@ -25,13 +25,13 @@ class Member:
 
 
 class Crowd:
-    """Raw clients in one loop; it notes when who was closed."""
+    """Raw clients in one loop, which notes when each client was closed."""
 
     def __init__(self, port, talkers, silent):
         self.members = [Member(f"{'talker' if i < talkers else 'silent'}{i}", i < talkers)
                         for i in range(talkers + silent)]
         self.selector = selectors.DefaultSelector()
-        self.packet = PINGREQ  # what those who talk send
+        self.packet = PINGREQ  # talking clients send it
         self.random = random.Random(2)
         for member in self.members:
             member.socket.connect(("127.0.0.1", port))
@@ -71,7 +71,7 @@ class Crowd:
         member.longest_pause = max(member.longest_pause, time.monotonic() - member.sent)
 
     def say_goodbye(self):
-        """Of those who talk; from now on nobody has to be in time."""
+        """Talking clients disconnect; from now on no client has to be in time."""
         for member in self.members:
             if member.talks and member.closed is None:
                 self.pause_ends(member)
@@ -100,8 +100,8 @@ class Crowd:
 
 class ExpiryTest(unittest.TestCase):
     def check(self, gateway, crowd, latest=LIMIT, lag=None):
-        """All silent ones were closed, not before their limit and in time (or after `latest` seconds of silence). One who
-        talks may be closed if this test itself was too slow to have it talk in time."""
+        """All silent ones were closed, not before their limit and in time (or after `latest` seconds of silence). A
+        talking client may be closed if this test itself was too slow to have it talk in time."""
         crowd.run_until(crowd.all_silent_are_closed)
         crowd.say_goodbye()
         wait_until(lambda: gateway.metric("pulsegate_connections") == 0, what="everybody gone")

@@ -21,7 +21,7 @@ WRONG = 0x86
 
 
 class FloodTest(Scene):
-    def test_who_is_taken_over_in_the_middle_of_a_flood_is_just_that(self):
+    def test_a_client_that_floods_can_be_taken_over(self):
         gateway = self.gateway("--max-message-rate", 100)
         flooder = self.login(gateway, "flooder")
         flooder.send(PINGREQ * 1000)
@@ -42,7 +42,7 @@ class FloodTest(Scene):
 
 
 class SlowTest(Scene, Folder):
-    """Newcomers who take their time, many at once."""
+    """Many new clients that are slow, at the same time."""
 
     CROWD = 100
 
@@ -138,7 +138,7 @@ class TlsTest(Scene):
 
 
 class WebSocketTest(Scene):
-    def test_lengths_that_nobody_means_end_the_connection(self):
+    def test_absurd_lengths_end_the_connection(self):
         gateway = self.gateway("--listen", "ws://127.0.0.1:0")
         for head in (b"\x82\xff\x80" + bytes(7), b"\x82\xff" + b"\xff" * 8, b"\x82\xff" + bytes(7) + b"\x01",
                      b"\x82\xfe\x00\x01", b"\x89\xff" + bytes(7) + b"\x7e"):
@@ -184,7 +184,7 @@ class WebSocketTest(Scene):
 class StormTest(Scene, Folder):
     """Many at once, and all gone at once."""
 
-    def test_guesses_ban_those_who_guess_and_nobody_else(self):
+    def test_guesses_ban_only_the_guessing_address(self):
         users = self.password_file(alice="right")
         gateway = self.gateway("--password-file", users, "--ban-failures", 10, "--ban-time", "1h")
         codes = [self.code(self.ask(gateway, f"c{i}", source=f"127.0.1.{i % 20 + 1}", username="alice",
@@ -193,7 +193,7 @@ class StormTest(Scene, Folder):
         self.assertEqual(len(gateway.get_json("/api/v1/bans")[1]["bans"]), 20)
         self.login(gateway, "alice", username="alice", password="right")
 
-    def test_who_is_reset_wherever_it_waits_leaves_nothing(self):
+    def test_a_client_that_is_reset_at_any_step_leaves_nothing(self):
         backend = Backend(lambda question: {"allow": question["password"] == "right"})
         self.addCleanup(backend.stop)
         gateway = self.gateway("--auth-hook", backend.url, "--auth-hook-cache", 0, "--auth-hook-timeout", "60s",
@@ -238,7 +238,7 @@ class StormTest(Scene, Folder):
             wait_until(lambda: gateway.metric("pulsegate_connections") == 1, 60, "the end of all duels")
         self.assertEqual(gateway.get_json("/api/v1/users/u")[1]["state"], "offline")
 
-    def test_signals_in_the_middle_of_it_all_are_obeyed(self):
+    def test_signals_during_a_flood_are_obeyed(self):
         users = self.password_file(alice="right")
         gateway = self.gateway("--password-file", users, "--allow-anonymous", "--max-message-rate", 50, "--login-rate", 100,
                                "--duel-takeovers", 1, "--ban-flaps", 0, "--ban-failures", 0)

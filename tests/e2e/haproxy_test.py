@@ -1,4 +1,4 @@
-"""HAProxy in front of the gateway: it says for whom it speaks, and checks that the gateway lives."""
+"""HAProxy in front of the gateway: it passes the addresses of its clients on, and checks the gateway's health."""
 
 import csv
 import re
@@ -28,7 +28,7 @@ defaults
 
 class HaProxy:
     """Each server, a line of HAProxy's from the port on, gets a frontend that listens on a free port: `ports[name]`.
-    A frontend whose name begins with `tls_` ends TLS, with the certificate and key in the file `pem`."""
+    A frontend ends TLS if its name begins with `tls_`, with the certificate and key in the file `pem`."""
 
     def __init__(self, servers, pem=None):
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-haproxy-")

@@ -1,4 +1,4 @@
-"""Why is a user offline? What happened last to each, also to one who was never let in."""
+"""Why is a user offline? The last events of each user, even of a user that was never let in."""
 
 import time
 import unittest
@@ -92,7 +92,7 @@ class HistoryTest(unittest.TestCase):
             gateway.connect("ann")
             self.assertEqual(gateway.ask("GET", "/api/v1/users/ann/history")[0], 409)
 
-    def test_the_memory_is_bounded_and_who_comes_often_loses_only_their_own(self):
+    def test_the_memory_is_bounded_and_a_frequent_user_loses_only_own_events(self):
         with Gateway("--history-bytes", "8KiB", "--shards", "1", "--ban-flaps", "0") as gateway:
             gateway.connect("calm", username="calm")
             for _ in range(200):
@@ -103,7 +103,7 @@ class HistoryTest(unittest.TestCase):
 
 
 class RefusalTest(Folder):
-    def test_who_was_never_let_in_has_a_history(self):
+    def test_a_user_that_was_never_let_in_has_a_history(self):
         with Gateway("--password-file", self.password_file(alice="right"), "--shards", "2") as gateway:
             for _ in range(3):
                 self.assertEqual(self.code(gateway, "bob", "guess", "phone"), 0x86)

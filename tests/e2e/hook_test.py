@@ -1,4 +1,4 @@
-"""The company's own backend decides who may come in: a real one, over HTTP, that is good, bad, slow or gone."""
+"""The company's own backend decides about logins: a real backend, over HTTP, that is good, bad, slow or gone."""
 
 import collections
 import re
@@ -47,7 +47,7 @@ class HookTest(HookCase):
                 self.assertEqual(self.code(gateway, "alice", "right"), WRONG)
                 self.assertEqual(self.requests(gateway, "denied"), 1)
 
-    def test_who_shows_nothing_is_not_asked_about(self):
+    def test_the_backend_is_not_asked_about_clients_without_credentials(self):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url) as gateway:
             self.assertEqual(self.code(gateway), 0x87)
@@ -59,7 +59,7 @@ class HookTest(HookCase):
             self.assertEqual(self.code(gateway), 0)
             self.assertEqual(len(backend.questions), 1)
 
-    def test_the_backend_says_who_it_is_and_what_it_may_do(self):
+    def test_the_backend_names_the_user_and_its_rules(self):
         backend = self.backend({"allow": True, "user": "alice", "acl": ["allow readwrite room/1"]})
         with Gateway("--auth-hook", backend.url) as gateway:
             code, client = self.client(gateway, "ticket-4711", "x")
@@ -118,7 +118,7 @@ class HookTest(HookCase):
                     with self.subTest(word=words[number][:50]):
                         self.assertEqual(self.code(gateway, f"u{number}", "x"), SERVER_UNAVAILABLE)
 
-    def test_no_answer_in_time_fails_closed_and_the_living_do_not_notice(self):
+    def test_a_late_answer_refuses_the_login_and_connected_clients_do_not_notice(self):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url, "--auth-hook-timeout", "5s", "--shards", "1") as gateway:
             _, alice = self.client(gateway, "alice", "x", "living")
@@ -187,7 +187,7 @@ class HookTest(HookCase):
             self.assertEqual(self.code(gateway, "c", "x"), SERVER_UNAVAILABLE)  # a new connection: not sent twice
             self.assertEqual(backend.users, ["a", "b", "b", "c", "c", "c"])
 
-    def test_an_answer_that_nobody_asked_for_is_nobodys(self):
+    def test_an_unrequested_answer_is_ignored(self):
         yes = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"allow":true}'
         no = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
         interim = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -265,7 +265,7 @@ class HookTest(HookCase):
                 self.assertEqual(self.code(gateway, "alice", "x", "phone"), 0)
             self.assertEqual(len(backend.questions), 3)
 
-    def test_who_claims_the_same_at_the_same_time_shares_a_request(self):
+    def test_clients_with_the_same_credentials_at_the_same_time_share_a_request(self):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url) as gateway:
             backend.gate.clear()
@@ -313,7 +313,7 @@ class HookTest(HookCase):
             self.assertEqual(self.code(gateway, 'a"\\\u00e9', 'p"\\\u00e9'), 0)
             self.assertEqual(backend.questions[0]["password"], 'p"\\\u00e9')
 
-    def test_a_storm_on_a_slow_backend_does_not_hold_up_the_living(self):
+    def test_a_storm_on_a_slow_backend_does_not_hold_up_connected_clients(self):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url, "--shards", "1", "--auth-hook-timeout", "60s", "--login-timeout",
                      "60s", "--auth-hook-connections", "4") as gateway:
@@ -356,7 +356,7 @@ class HookTest(HookCase):
             self.assertIn("alice", backend.users[:4])
             self.assertEqual(sum(client.receive()[1][1] == SERVER_BUSY for client in storm), 2)
 
-    def test_who_waits_in_vain_for_a_connection_is_told_that_the_server_is_busy(self):
+    def test_a_login_that_gets_no_connection_is_told_that_the_server_is_busy(self):
         backend = self.backend()
         with Gateway("--auth-hook", backend.url, "--auth-hook-timeout", "1s",
                      "--auth-hook-connections", "1") as gateway:

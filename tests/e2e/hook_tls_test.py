@@ -77,7 +77,7 @@ class TlsHookTest(HookCase):
             self.assertEqual(self.code(gateway, "a", "secret"), SERVER_UNAVAILABLE)
             gateway.wait_for_log("auth-hook: 127.0.0.1:.*: TLS: ")
 
-    def test_an_answer_that_nobody_asked_for_is_nobodys(self):
+    def test_an_unrequested_answer_is_ignored(self):
         yes = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"allow":true}'
         no = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):

@@ -32,7 +32,7 @@ class InsidersTest(unittest.TestCase):
         return one.login(client, version=5, username=username or client, **options)
 
     def session(self, gateway, client, username, *filters):
-        """A client whose session lasts, and whether it was there before."""
+        """A client that keeps its session, and whether the session was there before."""
         one = Client(gateway.port)
         self.addCleanup(one.close)
         one.version = 5
@@ -152,7 +152,7 @@ class InsidersTest(unittest.TestCase):
         for number in range(1, 40, 2):
             self.assertTrue(self.session(gateway, "phone", f"victim{number}")[1])
 
-    def test_nobody_empties_an_inbox_of_what_others_have_sent(self):
+    def test_a_sender_can_not_push_others_messages_out_of_an_inbox(self):
         gateway = self.gateway("--max-queued-bytes", "1MiB")
         self.session(gateway, "phone", "bob")[0].disconnect()
         friend, stranger = self.client(gateway, "friend"), self.client(gateway, "stranger")
@@ -166,14 +166,14 @@ class InsidersTest(unittest.TestCase):
         self.assertEqual(phone.receive_publish(), ("inbox/bob", b"important"))
         self.assertEqual(phone.receive_publish()[1][0], 18 - 10)
 
-    def test_users_who_have_filled_all_inboxes_give_way_to_those_who_have_few(self):
+    def test_users_that_have_filled_all_inboxes_give_way_to_users_with_few(self):
         gateway = self.gateway("--max-inboxes", "100", shards=2)
         for number in range(10):
             mallory = self.client(gateway, f"mallory{number}")
             for victim in range(10):
                 mallory.publish(f"inbox/{number}-{victim}", b"!", qos=1)
                 self.assertEqual(mallory.receive()[1][2:], b"")
-        # Who is told of it depends on the shard: nothing is stored here.
+        # The shard decides which sender learns of the drop, because nothing is stored here.
         mallory.publish("inbox/one-more", b"!", qos=1)
         wait_until(lambda: gateway.metric("pulsegate_messages_dropped_total", reason="no_inbox") == 1, what="a drop")
         alice = self.client(gateway, "alice")

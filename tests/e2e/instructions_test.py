@@ -21,7 +21,7 @@ IDLE = 2  # seconds
 
 
 class Callgrind:
-    """A gateway whose instructions are counted: `with Callgrind() as gateway`."""
+    """A gateway under callgrind, which counts its instructions: `with Callgrind() as gateway`."""
 
     def __init__(self, *arguments):
         self.folder = tempfile.TemporaryDirectory(prefix="pulsegate-callgrind-")
@@ -120,7 +120,7 @@ class InstructionsTest(unittest.TestCase):
                        lambda: self.pass_on(sender, receiver, 0))
 
     def connect_elsewhere(self, gateway):
-        """A client whose home is not the shard of the only user who is there."""
+        """A client with another home shard than the only connected user."""
         def online():
             return [gateway.metric("pulsegate_users_online", shard=shard) for shard in ("0", "1")]
 

@@ -1,4 +1,4 @@
-"""The load generator against servers that lie, each in one way: the lie is found, and no other one is."""
+"""The load generator against servers with one fault each. It must find this fault and no other."""
 
 import json
 import os
@@ -58,7 +58,7 @@ class LiesTest(unittest.TestCase):
         "delay=30": ({}, {"delay"}),
     }
     # What a lie may bring with it: a swapped message at the end waits for the next for ever, pings that
-    # are answered late are still to come at the end, and who pings after two seconds is closed as well.
+    # are answered late are still to come at the end, and clients that ping after two seconds are closed as well.
     besides = {"swap=50": {"lost"}, "late-pings=1500": {"pings_unanswered", "delay"}, "close-early=2": {"false_offline"}}
 
     def test_each_is_found_and_no_other_one(self):
@@ -138,7 +138,7 @@ class LiesTest(unittest.TestCase):
         naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
         self.check(["ghosts=2"], {"presence_ghosts"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
 
-    def test_a_server_that_forgets_who_has_come_back_is_found(self):
+    def test_a_server_that_forgets_returned_clients_is_found(self):
         for lies, expected in (([], set()), (["deaf"], {"lost"})):
             with self.subTest(lies=lies):
                 self.check(lies, expected, silent="0%", duration="20s", set=["online=8s..10s", "away=1s..2s"])
@@ -162,7 +162,7 @@ class LiesTest(unittest.TestCase):
         self.assertIn(stalled["outcome"], ("failed", "refused"))
         self.assertGreater(stalled["value"], 0)
 
-    def test_a_generator_that_is_too_slow_judges_nobody(self):
+    def test_a_generator_that_is_too_slow_gives_no_verdict(self):
         with Liar() as liar:
             generator = subprocess.Popen(command(liar.port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for line in generator.stderr:

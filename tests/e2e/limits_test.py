@@ -1,4 +1,4 @@
-"""What keeps the gateway from being overrun: limits, turns, bans, and what the others notice of them: nothing."""
+"""Limits, turns and bans protect the gateway from overload, and other clients don't notice them."""
 
 import json
 import re
@@ -41,7 +41,7 @@ class Scene(unittest.TestCase):
 
     @staticmethod
     def code(client):
-        """Of the CONNACK, or None if the connection was closed without one. Who is refused goes."""
+        """The code of the CONNACK, or None if the connection was closed without one. A refused client disconnects."""
         answer = client.receive()
         assert answer is None or answer[0] == 0x20, f"no CONNACK: {answer}"
         code = answer and answer[1][1]
@@ -83,7 +83,7 @@ class RoomTest(Scene):
         self.login(gateway, "elsewhere", source="127.0.0.3")
         crowd.pop().disconnect()
         wait_until(lambda: self.code(self.ask(gateway, "c", source="127.0.0.2")) == 0, what="a place")
-        # Those who only stand around are closed, and don't fill up the gateway.
+        # Connections that send nothing are closed, and don't fill up the gateway.
         for _ in range(100):
             self.open(gateway, source="127.0.0.2")
         gateway.wait_for_log("127.0.0.2 rejected: its address is banned or has too many connections")
@@ -110,7 +110,7 @@ class RoomTest(Scene):
         self.assertEqual(self.code(through_proxy("10.0.0.8", "b")), 0)
         first.disconnect()
         wait_until(lambda: self.code(through_proxy("10.0.0.7", "b")) == 0, what="a place")
-        # Those who only stand around are closed here, too.
+        # Connections that send nothing are closed here, too.
         for _ in range(100):
             stand_there("10.0.0.7")
         gateway.wait_for_log("10.0.0.7:5000.* rejected: its address is banned or has too many")
@@ -141,7 +141,7 @@ class TurnTest(Scene):
         wait_until(lambda: len(gateway.events()) == 42, what="all of them")
         self.assertLess([event["user"] for event in gateway.events()].index("single"), 20)
 
-    def test_who_waited_too_long_is_told(self):
+    def test_a_login_that_waited_too_long_is_refused_with_a_reason(self):
         gateway = self.gateway("--login-rate", 1, "--login-wait", "1s", "--shards", 1)
         with gateway.standing_still():
             crowd = [self.ask(gateway, f"c{i}") for i in range(20)]
@@ -152,14 +152,14 @@ class TurnTest(Scene):
         self.assertEqual(gateway.metric("pulsegate_limit_hits_total", limit="login-wait"), codes.count(BUSY))
         gateway.wait_for_log("its turn did not come within login-wait")
 
-    def test_who_waits_for_its_turn_is_not_taken_for_one_that_sends_no_connect(self):
+    def test_a_login_that_waits_for_its_turn_is_not_closed_for_a_missing_connect(self):
         gateway = self.gateway("--login-rate", 1, "--login-wait", "3s", "--login-timeout", "1s", "--shards", 1)
         with gateway.standing_still():
             crowd = [self.ask(gateway, f"c{i}") for i in range(10)]
         self.assertEqual({self.code(client) for client in crowd}, {0, BUSY})
         self.assertEqual(gateway.metric("pulsegate_login_timeouts_total"), 0)
 
-    def test_who_left_the_queue_is_not_logged_in(self):
+    def test_a_client_that_left_the_queue_is_not_logged_in(self):
         gateway = self.gateway("--login-rate", 1, "--login-wait", "60s", "--shards", 1, events=True)
         self.login(gateway, "first")
         with gateway.standing_still():
@@ -177,7 +177,7 @@ class TurnTest(Scene):
 
 class LagTest(Scene):
     def busy_gateway(self, *arguments):
-        """One whose loop is late all the time: each of many SUBSCRIBEs takes some ms, also on a fast machine."""
+        """A gateway with a loop that is late all the time: each of many SUBSCRIBEs takes some ms, even on a fast machine."""
         gateway = self.gateway("--shards", 1, "--max-subscriptions", 20000, "--max-packet-size", "1MiB",
                                "--max-client-memory", "15MiB", *arguments)
         clients = [self.login(gateway, f"busy{number}") for number in range(4)]
@@ -226,14 +226,14 @@ class RateTest(Scene):
         self.assertEqual(sender.receive(), (0xD0, b""))
         return time.monotonic() - started
 
-    def test_who_sends_too_many_messages_is_read_more_slowly_and_loses_none(self):
+    def test_a_client_that_sends_too_many_messages_is_read_more_slowly_and_loses_none(self):
         gateway = self.gateway("--max-message-rate", 200)
         # A second's worth comes at once, the others in their time.
         self.assertGreater(self.flood(gateway, 600, b""), 1.9)
         self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate"), 0)
         gateway.wait_for_log("client 'sender' of user 'sender' slowed: it sends more than max-message-rate or max-byte-rate")
 
-    def test_who_sends_too_many_bytes_is_read_more_slowly_and_loses_none(self):
+    def test_a_client_that_sends_too_many_bytes_is_read_more_slowly_and_loses_none(self):
         gateway = self.gateway("--max-byte-rate", "100KiB")
         self.assertGreater(self.flood(gateway, 300, b"x" * 1000), 1.8)
         self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-byte-rate"), 0)
@@ -251,7 +251,7 @@ class RateTest(Scene):
         self.assertGreater(time.monotonic() - started, 1.5)
         self.assertGreater(gateway.metric("pulsegate_limit_hits_total", limit="max-byte-rate"), 0)
 
-    def test_who_is_slowed_is_not_called_dead(self):
+    def test_a_slowed_client_does_not_count_as_silent(self):
         gateway = self.gateway("--max-message-rate", 10, "--idle-timeout", "1s")
         client = self.open(gateway)
         client.send(packets.connect(4, "busy", keepalive=1))
@@ -260,7 +260,7 @@ class RateTest(Scene):
         for _ in range(50):
             self.assertEqual(client.receive(), (0xD0, b""))
 
-    def test_who_is_slowed_may_be_taken_over(self):
+    def test_a_slowed_client_may_be_taken_over(self):
         gateway = self.gateway("--max-message-rate", 10)
         slowed = self.login(gateway, "c")
         slowed.send(PINGREQ * 30)
@@ -272,7 +272,7 @@ class RateTest(Scene):
         wait_until(lambda: gateway.metric("pulsegate_connections") == 1, what="the end of the old connection")
         rival.ping()
 
-    def test_who_is_slowed_and_resets_is_offline_in_time(self):
+    def test_a_slowed_client_that_resets_is_offline_in_time(self):
         gateway = self.gateway("--max-message-rate", 10, events=True)
         client = self.open(gateway)
         client.send(packets.connect(4, "c", keepalive=1))
@@ -307,7 +307,7 @@ class RateTest(Scene):
             return gateway.metric("pulsegate_limit_hits_total", limit="max-message-rate") > 0
         wait_until(is_slowed_by_one_more, what="slowness")
 
-    def test_who_is_slowed_and_taken_over_has_no_say_any_more(self):
+    def test_a_slowed_client_ends_when_it_is_taken_over(self):
         gateway = self.gateway("--max-message-rate", 10)
         slow = self.login(gateway, "twin", version=4)
         slow.send(b"".join(packets.publish(4, "x", b"m") for _ in range(200)))
@@ -317,7 +317,7 @@ class RateTest(Scene):
         wait_until(lambda: gateway.metric("pulsegate_connections") == 1, what="its end")
         successor.ping()
 
-    def test_the_gateway_stops_in_order_while_somebody_is_slowed(self):
+    def test_the_gateway_stops_in_order_while_a_client_is_slowed(self):
         gateway = self.gateway("--max-message-rate", 10)
         slow = self.login(gateway, "slow", version=4)
         slow.send(b"".join(packets.publish(4, "x", b"m") for _ in range(1000)))  # for 100 s
@@ -326,7 +326,7 @@ class RateTest(Scene):
 
 
 class OutputTest(Scene):
-    def test_all_who_do_not_read_together_get_no_more_than_the_budget(self):
+    def test_all_clients_that_do_not_read_get_no_more_than_the_budget_together(self):
         gateway = self.gateway("--total-output-budget", "2MiB", "--shards", 1)
         deaf = []
         for i in range(40):
@@ -364,7 +364,7 @@ class BanTest(Scene, Folder):
             with error:
                 return error.code, json.loads(error.read())
 
-    def test_an_address_that_guesses_is_banned_and_nobody_else(self):
+    def test_only_the_address_that_guesses_is_banned(self):
         gateway = self.guarded("--ban-time", "1h")
         established = self.login(gateway, "here before", source="127.0.0.2", username="alice", password="right")
         for i in range(5):
@@ -386,7 +386,7 @@ class BanTest(Scene, Folder):
         self.assertEqual(self.request(gateway, "DELETE", "?address=127.0.0.2")[0], 200)
         self.assertEqual(self.attempt(gateway, "right"), 0)
 
-    def test_a_ban_holds_for_who_had_connected_before_it(self):
+    def test_a_ban_holds_for_clients_that_had_connected_before_it(self):
         gateway = self.guarded("--ban-time", "1h")
         early = [self.open(gateway, source="127.0.0.2") for _ in range(3)]
         for i in range(5):
@@ -403,7 +403,7 @@ class BanTest(Scene, Folder):
         self.assertEqual(self.attempt(gateway, "right"), BANNED)
         wait_until(lambda: self.attempt(gateway, "right") == 0, what="the end of the ban")
 
-    def test_the_banned_get_no_handshake(self):
+    def test_banned_addresses_get_no_handshake(self):
         certificates = Certificates()
         self.addCleanup(certificates.folder.cleanup)
         cert, key = certificates.issue("server", "localhost")
@@ -462,7 +462,7 @@ class DuelTest(Scene):
         self.assertEqual(gateway.metric("pulsegate_limit_hits_total", limit="duel-takeovers"), 1)
         self.assertEqual({event["state"] for event in gateway.events("twin")}, {"online"})
 
-    def test_who_leaves_before_its_takeover_takes_nothing_over(self):
+    def test_a_client_that_leaves_before_its_takeover_takes_nothing_over(self):
         gateway = self.gateway("--duel-takeovers", 1, "--log-level", "debug")
         self.login(gateway, "twin")
         holder = self.login(gateway, "twin")
@@ -474,7 +474,7 @@ class DuelTest(Scene):
 
 
 class WebSocketPingTest(Scene):
-    def test_a_quiet_websocket_is_pinged_and_its_answers_are_no_life(self):
+    def test_a_quiet_websocket_is_pinged_and_its_pongs_do_not_keep_it_alive(self):
         gateway = self.gateway("--listen", "ws://127.0.0.1:0", "--websocket-ping", "1s", "--idle-timeout", "4s",
                                events=True)
         client = WebSocket(port_of(gateway, "ws"))

@@ -40,7 +40,7 @@ class ListingTest(unittest.TestCase):
         for name in list(names)[:200]:
             clients.pop(name).disconnect()
         wait_until(lambda: {user["user"] for user in self.listed("users", "&state=online", 20)} == set(clients),
-                   what="only those who stayed")
+                   what="only the users that stayed")
         self.assertEqual(len(self.listed("users", limit=99)), 250)
 
     def test_a_page_of_long_names_is_not_much_longer_than_1_mib(self):
@@ -55,7 +55,7 @@ class ListingTest(unittest.TestCase):
                 self.assertLess(max(map(len, pages)) * 60_000, 3 * 1024 * 1024)
                 self.assertLess(len(pages), 10)
 
-    def test_who_changes_meanwhile_is_met_at_the_end(self):
+    def test_a_user_that_changes_meanwhile_is_on_a_later_page(self):
         clients = [self.gateway.connect("c", username=f"u{i}") for i in range(20)]
         status, first = self.gateway.ask("GET", "/api/v1/users?limit=5")
         gone = first["users"][0]["user"]
@@ -78,7 +78,7 @@ class ListingTest(unittest.TestCase):
                 with self.subTest(resource=resource, limit=limit):
                     self.assertEqual(len(self.pages(resource, "", limit)), 6 // limit)
 
-    def test_users_who_are_offline_are_listed(self):
+    def test_offline_users_are_listed(self):
         clients = [self.gateway.connect("c", username=f"u{i}") for i in range(9)]
         for client in clients[:5]:
             client.disconnect()
@@ -137,7 +137,7 @@ class ListingTest(unittest.TestCase):
         self.assertEqual(set(found), {f"c{i}" for i in range(90)})
         self.assertEqual([one["client"] for one in self.listed("clients", "&user=fleet", 7)], found)
 
-    def test_only_who_was_there_once_is_a_user(self):
+    def test_only_users_that_were_connected_once_are_listed(self):
         self.gateway.connect("c", username="sender").publish("inbox/stranger", b"hello", qos=1)
         self.gateway.connect("d", username="other").ping()
         self.assertEqual({user["user"] for user in self.listed("users")}, {"sender", "other"})

@@ -31,7 +31,7 @@ Lies:
     revive=N        every Nth time that a user is gone, the user is shown as online for a while, 3 s later
     hide-offline=N  every Nth client is not told when others go offline
     contradict=N    every Nth time that a client is told of presence, the state is the other one
-    tell-others=N   every Nth change of presence is also told to somebody who does not watch the user
+    tell-others=N   every Nth change of presence is also told to a client that does not watch the user
     flap=N          every Nth user is shown as offline for a moment, 2 s after the login
     flap-kept=N     the same, and these changes are marked as retained messages
     http-offline=N  every Nth user that HTTP is asked for is told to be offline

@@ -127,7 +127,7 @@ def idle_cost(*listener, scheme="mqtt", size=CLIENTS, **crowd):
     """Bytes for each idle client that comes by that listener."""
     with Gateway(*listener) as gateway:
         port = port_of(gateway, scheme)
-        early = Crowd(port, WARM_UP, **crowd)  # who stays, lest others find memory that is free already
+        early = Crowd(port, WARM_UP, **crowd)  # they stay, so that the next clients find no free memory
         before = own_memory(gateway)
         clients = Crowd(port, size, first=WARM_UP, **crowd)
         each = (own_memory(gateway) - before) / size

@@ -139,7 +139,7 @@ class MosquittoTest(WithGateway):
         self.subscribe("-t", "tidy/+", "--retained-only", "--remove-retained", count=100)
         wait_until(lambda: self.gateway.metric("pulsegate_retained_messages") < kept, what="fewer of them")
 
-    def test_a_will_is_published_for_who_was_killed_and_not_for_who_left(self):
+    def test_a_will_is_published_for_a_killed_client_and_not_after_a_disconnect(self):
         def mortal(version, topic):
             return ("-V", version, "-i", topic, "-t", "nothing", "--will-topic", topic, "--will-qos", 2,
                     "--will-payload", "gone", "--will-retain")

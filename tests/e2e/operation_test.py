@@ -1,4 +1,4 @@
-"""Starting, stopping, settings: what whoever runs a gateway sees."""
+"""Starts, stops and settings, as the operator of a gateway sees them."""
 
 import contextlib
 import itertools
@@ -94,7 +94,7 @@ class StartAndStopTest(unittest.TestCase):
             with Gateway() as gateway:
                 gateway.stop()
 
-    def test_onlookers_see_everybody_leave(self):
+    def test_watchers_see_everybody_leave(self):
         with Gateway() as gateway:
             watcher = gateway.connect("watcher", version=5)
             watcher.subscribe("presence/friend")
@@ -239,7 +239,7 @@ class WrongSettingsTest(unittest.TestCase):
             self.assertRegex(clients[0]["address"], r"^127\.0\.0\.1:\d+$")
             self.assertNotIn("::ffff", gateway.log)
 
-    def test_what_is_stored_is_not_for_everybody_to_read(self):
+    def test_other_users_of_the_machine_can_not_read_stored_data(self):
         folder = Path(self.enterContext(tempfile.TemporaryDirectory())) / "data"
         folder.mkdir()
         folder.chmod(0o755)
@@ -470,7 +470,7 @@ class RunScriptsTest(unittest.TestCase):
         again = self.start()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertEqual((again.returncode, again.stderr), (0, ""))
-        # Of the processor: what else the machine does, and who holds the folder's lock, is not its doing.
+        # CPU time, because other programs and the folder's lock may delay the script.
         self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 5)
 
 

@@ -89,7 +89,7 @@ class PresenceFeedTest(unittest.TestCase):
             self.assertEqual(set(change), {"id", "type", "time", "user", "state", "cause", "version", "client",
                                            "silent_ms"})
 
-    def test_a_cursor_outlives_a_kill_and_who_was_online_is_told_offline(self):
+    def test_a_cursor_outlives_a_kill_and_online_users_are_reported_offline(self):
         gateway = self.start().start()
         cursor = self.changes(gateway)[1]["cursor"]
         gateway.connect("phone", username="ann", keepalive=4)

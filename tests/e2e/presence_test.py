@@ -75,7 +75,7 @@ class PresenceTest(unittest.TestCase):
                 self.assertEqual(seen["devices"], [])
         self.check_versions_grow()
 
-    def test_who_subscribes_later_gets_the_latest_state_as_retained(self):
+    def test_a_later_subscriber_gets_the_latest_state_as_retained(self):
         self.client("here").ping()
         self.client("gone").disconnect()
         self.gateway.wait_for_event(user="gone", state="offline")
@@ -185,7 +185,7 @@ class PresenceTest(unittest.TestCase):
         self.assertEqual(watcher.receive_publish()[0], "mark")
         self.assertEqual(self.gateway.get("/api/v1/users/victim")[0], 404)
 
-    def test_who_leaves_while_messages_are_under_way_has_logged_out(self):
+    def test_a_client_that_leaves_while_messages_are_under_way_has_logged_out(self):
         watcher = self.watcher("last/will", "mark")
         talker = self.client("talker")
         for number in range(30):
@@ -233,7 +233,7 @@ class PresenceTest(unittest.TestCase):
 
 
 class KilledGatewayTest(unittest.TestCase):
-    """Who was online when the gateway was killed has time to come back."""
+    """Users that were online at a kill have time to come back."""
 
     LIMIT = 6  # of a keepalive of 4 s
 
@@ -265,7 +265,7 @@ class KilledGatewayTest(unittest.TestCase):
             told.append(json.loads(watcher.receive_publish()[1]))
         return told
 
-    def test_who_is_back_within_its_limit_was_never_offline(self):
+    def test_a_user_that_is_back_within_its_limit_was_never_offline(self):
         cursor = self.kill()
         started = time.monotonic()
         with self.gateway() as gateway:
@@ -299,7 +299,7 @@ class KilledGatewayTest(unittest.TestCase):
         page = gateway.get_json(f"/api/v1/presence/changes?after={cursor}&limit=1000")[1]
         return [change for change in page["changes"] if change["user"] == user]
 
-    def test_a_stop_tells_of_those_who_are_awaited(self):
+    def test_a_stop_reports_awaited_users_as_offline(self):
         self.kill()
         with self.gateway() as gateway:
             self.assertEqual(gateway.get_json("/api/v1/users/bob")[1]["state"], "online")

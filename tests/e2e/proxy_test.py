@@ -55,7 +55,7 @@ class ProxyTest(unittest.TestCase):
             known = self.connect(gateway, b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 1883\r\n")
             self.assertEqual(receive(known, 4), CONNACK)
 
-    def test_who_is_refused_silently_is_closed_at_once(self):
+    def test_a_client_that_is_refused_without_an_answer_is_closed_at_once(self):
         # Nobody reads what is said to it, so none of the refused may linger: the courtesy is for 64 of one address.
         with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol",
                      "--max-connections-per-address", 1) as gateway:
@@ -67,7 +67,7 @@ class ProxyTest(unittest.TestCase):
             for stream in streams:
                 stream.close()
 
-    def test_who_brings_no_header_is_turned_away(self):
+    def test_a_connection_without_a_header_is_refused(self):
         with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol") as gateway:
             for header in (b"", b"PROXY TCP4 nonsense\r\n", self.V2 + b"\x31\x11\x00\x00"):
                 self.assertEqual(receive(self.connect(gateway, header), 1), b"")

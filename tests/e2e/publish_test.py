@@ -65,7 +65,7 @@ class PublishTest(unittest.TestCase):
         self.assertEqual(status, expected, said)
         return said["error"]
 
-    def test_it_says_who_got_the_message_and_for_whom_it_waits(self):
+    def test_the_answer_counts_receivers_and_queues(self):
         gateway = self.start()
         alice, bob = self.phone(gateway, "alice"), self.phone(gateway, "bob", clean=False)
         self.assertEqual(self.publish(gateway, {"topic": "room/x", "payload": "both"}), [("room/x", 2, 0)])
@@ -115,7 +115,7 @@ class PublishTest(unittest.TestCase):
             for i, topic in enumerate(("nobody/x", "room/x")):
                 for qos in (0, 1, 2):
                     client.publish(topic, qos=qos, packet_id=1 + i)
-            client.publish("nobody/x", qos=1, flags=1)  # retained, for those who come later
+            client.publish("nobody/x", qos=1, flags=1)  # retained, for later subscribers
             self.publish(gateway, {"topic": "nobody/x"})
             wait_until(lambda: gateway.metric("pulsegate_messages_dropped_total", reason="no_receiver") == 4,
                        what="four dropped messages")

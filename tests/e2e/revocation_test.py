@@ -64,7 +64,7 @@ class RevocationTest(Folder):
             self.assertEqual(self.delayed(gateway), ["backend", "recent"])
             self.assertEqual(self.delayed(gateway, "bob"), ["bob"])
             gateway.wait_for_log("2 delayed messages of user 'alice' cancelled")
-        with self.with_tokens() as gateway:  # it is stored who has delayed what
+        with self.with_tokens() as gateway:  # the senders of delayed messages are stored
             self.assertEqual(self.delayed(gateway), ["backend", "recent"])
             self.revoke(gateway, {"before": int(time.time())})
             self.assertEqual(self.delayed(gateway), ["backend"])
@@ -107,7 +107,7 @@ class RevocationTest(Folder):
             clients[1].close()  # its will comes, and no other did before
             self.assertEqual(watcher.receive_publish(), ("wills", b"other"))
 
-    def test_who_came_by_an_older_token_goes_and_the_token_opens_nothing_any_more(self):
+    def test_clients_with_an_older_token_are_disconnected_and_can_not_return_with_it(self):
         with self.with_tokens() as gateway:
             old, timeless, recent = self.token(60), self.token(), self.token(10)
             clients = [self.login(gateway, each, client)[0]
@@ -172,7 +172,7 @@ class RevocationTest(Folder):
             self.assert_thrown_out(client)
             self.assertEqual(self.code(gateway, "secret"), WRONG)
 
-    def test_whom_the_hook_lets_in_while_a_revocation_comes_must_come_again(self):
+    def test_a_login_that_the_hook_allows_during_a_revocation_must_be_repeated(self):
         backend = Backend(ALLOW)
         self.addCleanup(backend.stop)
         with self.gateway("--auth-hook", backend.url) as gateway:
@@ -191,7 +191,7 @@ class RevocationTest(Folder):
             self.assertEqual(counted, {"revoked": 1, "allowed": 0, "denied": 0})
             self.assertEqual(self.code(gateway, "secret"), 0)
 
-    def test_whom_the_hook_has_let_in_but_who_waits_for_a_takeover_must_come_again(self):
+    def test_an_allowed_login_that_waits_for_a_takeover_during_a_revocation_must_be_repeated(self):
         backend = Backend(ALLOW)
         self.addCleanup(backend.stop)
         with self.gateway("--auth-hook", backend.url, "--duel-takeovers", "1") as gateway:
@@ -206,7 +206,7 @@ class RevocationTest(Folder):
             self.assertEqual(waiting.receive()[1][1], 0x89)
             self.assertEqual(self.code(gateway, "secret"), 0)
 
-    def test_who_came_by_a_password_shows_it_again(self):
+    def test_clients_with_a_password_must_show_it_again(self):
         with self.gateway("--password-file", self.password_file(alice="a")) as gateway:
             client, code = self.login(gateway, "a")
             self.assertEqual(code, 0)

@@ -1,4 +1,4 @@
-"""What a client may no longer read or say, it does not: whatever it was allowed by an earlier login, or by the rules of before."""
+"""A client loses rights to read and publish: earlier logins and earlier rules grant it nothing."""
 
 import signal
 import time
@@ -13,7 +13,7 @@ from gateway import Gateway, wait_until
 
 
 class Phone:
-    """A 5.0 client whose session outlives its connection."""
+    """A 5.0 client with a session that outlives its connection."""
 
     def __init__(self, test, gateway, user, password, client_id="phone", will=None):
         self.heard = []
@@ -70,7 +70,7 @@ class RightsTest(Folder):
             self.assertEqual(mallory.heard, [("public/queued", "while away"), ("public/plan", "now"),
                                              ("inbox/mallory", "the end")])
 
-    def test_rules_that_are_read_anew_hold_for_those_who_are_connected(self):
+    def test_reloaded_rules_hold_for_connected_clients(self):
         rules = self.file("rules", "allow readwrite #\n")
         with Gateway("--password-file", self.password_file(nora="n", bob="b"), "--access-file", rules) as gateway:
             bob = Phone(self, gateway, "bob", "b")
@@ -84,7 +84,7 @@ class RightsTest(Folder):
             wait_until(lambda: nora.heard)
             self.assertEqual(nora.heard, [("public/plan", "now")])
 
-    def test_rules_that_are_read_anew_hold_for_all_readers_when_the_log_says_so(self):
+    def test_reloaded_rules_hold_for_all_readers_once_the_log_says_so(self):
         rules = self.file("rules", "allow readwrite #\n")
         users = {f"reader{number}": "r" for number in range(150)}
         with Gateway("--shards", "1", "--password-file", self.password_file(chief="c"), "--access-file", rules,
@@ -100,7 +100,7 @@ class RightsTest(Folder):
             chief.publish("public", "the end")
             self.assertEqual({reader.receive_publish() for reader in readers}, {("public", b"the end")})
 
-    def test_a_delayed_will_obeys_the_rules_of_its_day(self):
+    def test_a_delayed_will_obeys_the_rules_at_the_time_of_its_publication(self):
         rules = self.file("rules", "allow readwrite #\n")
         with Gateway("--password-file", self.password_file(nora="n", bob="b"), "--access-file", rules) as gateway:
             bob = Phone(self, gateway, "bob", "b")

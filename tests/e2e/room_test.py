@@ -1,4 +1,4 @@
-"""Rooms with members: who gets what is published there, who may, and what a restart does not change."""
+"""Rooms with members: receivers, permissions, and what a restart does not change."""
 
 import tempfile
 import unittest
@@ -69,7 +69,7 @@ class RoomTest(unittest.TestCase):
                 return found
             after = f"&after={said['next']}"
 
-    def test_members_get_it_without_a_subscription_and_once(self):
+    def test_members_get_a_message_without_a_subscription_and_once(self):
         for rooms in ("members", "open"):
             with self.subTest(rooms=rooms):
                 gateway = self.start(rooms=rooms)
@@ -81,7 +81,7 @@ class RoomTest(unittest.TestCase):
                     self.assertEqual(alice.say("room/lobby", payload), 0)
                     for phone in (bob, carol, dave):
                         self.assertEqual(phone.hear(), ("room/lobby", payload))
-                self.assertEqual(alice.say("room/lobby/typing"), 0)  # below it, for who subscribes
+                self.assertEqual(alice.say("room/lobby/typing"), 0)  # below the room, for subscribers
                 self.assertEqual(carol.hear(), ("room/lobby/typing", "hi"))
                 self.assertEqual(alice.say("room/lobby", "three"), 0)
                 for phone in (bob, dave):
@@ -121,7 +121,7 @@ class RoomTest(unittest.TestCase):
         self.assertEqual(eve.hear(), ("elsewhere", "the end"))
         self.assertEqual(eve.got, [])
 
-    def test_who_leaves_hears_no_more_whatever_is_subscribed(self):
+    def test_a_removed_member_gets_no_more_messages_even_with_subscriptions(self):
         gateway = self.start()
         self.change(gateway, "lobby", add=["alice", "bob"])
         alice, bob = self.phone(gateway, "alice"), self.phone(gateway, "bob")
@@ -133,7 +133,7 @@ class RoomTest(unittest.TestCase):
         self.assertEqual(bob.hear(), ("end", "end"))
         self.assertEqual(bob.say("room/lobby"), 0x87)
 
-    def test_it_waits_for_members_who_are_away_and_all_of_it_survives_a_kill(self):
+    def test_messages_wait_for_disconnected_members_and_survive_a_kill(self):
         gateway = self.start()
         self.change(gateway, "lobby", add=["alice", "bob", "a/b", "dave"])
         bob = Phone(gateway, "bob", keep=100)
@@ -152,7 +152,7 @@ class RoomTest(unittest.TestCase):
         self.assertEqual(dave.hear(), ("inbox/dave", "the end"))
         self.assertEqual(dave.got, [])
 
-    def test_it_waits_without_a_store_too(self):
+    def test_messages_wait_for_disconnected_members_without_a_store_too(self):
         gateway = self.enterContext(Gateway("--shards", "2", "--data", "none", "--rooms", "members"))
         self.change(gateway, "lobby", add=["alice", "bob", "carol"])
         Phone(gateway, "bob", keep=100).close()

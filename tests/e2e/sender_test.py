@@ -1,4 +1,4 @@
-"""Who has sent a message on the chat topics: told by the gateway, and not to be forged."""
+"""The sender of a message on the chat topics: the gateway states it, and clients can't forge it."""
 
 import unittest
 
@@ -49,7 +49,7 @@ class SenderTest(unittest.TestCase):
     def phone(self, gateway, user, **options):
         return self.enterContext(Phone(gateway, user, **options))
 
-    def test_receivers_are_told_who_has_sent_a_message(self):
+    def test_receivers_are_told_the_sender_of_a_message(self):
         gateway = self.start()
         bob = self.phone(gateway, "bob").subscribe_to("room/#", "news/#")
         old = self.phone(gateway, "alice", version=4)
@@ -63,7 +63,7 @@ class SenderTest(unittest.TestCase):
         new.say("news/x", props=[FORGED])  # all other topics are the company's own
         self.assertEqual(bob.heard(), ("news/x", b"hi", [("from", "alice")]))
 
-    def test_whoever_states_a_sender_is_refused(self):
+    def test_a_client_that_states_a_sender_is_refused(self):
         gateway = self.start()
         bob = self.phone(gateway, "bob").subscribe_to("room/#", "$share/g/room/+")
         mallory = self.phone(gateway, "mallory")
@@ -100,7 +100,7 @@ class SenderTest(unittest.TestCase):
         self.assertEqual(bob.heard(), ("room/x", b"kept", [("from", "alice")]))
         self.assertEqual(bob.heard(), ("inbox/bob", b"later", [("from", "alice")]))
 
-    def test_a_backend_states_whom_it_speaks_for(self):
+    def test_a_backend_states_the_sender(self):
         gateway = self.start()
         bob = self.phone(gateway, "bob")
         for properties, expected in (({}, []), ({"from": "alice"}, [("from", "alice")])):

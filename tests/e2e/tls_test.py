@@ -186,7 +186,7 @@ class TlsTest(unittest.TestCase):
             self.log_in(stream)
             self.assertLess(answered, 750)  # of 1000, were it the last one
 
-    def test_who_ends_tls_and_then_breaks_off_leaves_the_others_alone(self):
+    def test_a_client_that_ends_tls_and_then_breaks_off_harms_no_others(self):
         # What is still to be written to it fails as the end of TLS, which must not pass for progress.
         with self.gateway("--shards", "1") as gateway:
             for _ in range(20):

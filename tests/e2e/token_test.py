@@ -28,7 +28,7 @@ class TokenTest(unittest.TestCase):
         self.plain = self.folder / "token"
         self.plain.write_text(PLAIN + "\n")
         self.file = self.folder / "tokens"
-        self.tokens, lines = {}, ["# who may do what", ""]
+        self.tokens, lines = {}, ["# the roles of tokens", ""]
         for role in ROLES:
             self.tokens[role], line = make_token(f"the-{role}", role)
             lines.append(line)
@@ -168,7 +168,7 @@ class TokenTest(unittest.TestCase):
         self.assertRegex(first[0], "^[0-9a-f]{64}$")
         self.assertNotIn(first[0], first[1])
 
-    def test_the_log_says_who_has_changed_what(self):
+    def test_the_log_names_the_author_of_each_change(self):
         gateway = self.start()
         secret = "what nobody is to read"
         message = json.dumps({"topic": "room/x", "payload": secret})
@@ -192,7 +192,7 @@ class TokenTest(unittest.TestCase):
         self.ask(gateway, "GET", "/api/v1/users", self.tokens["read"])
         self.assertEqual(len(re.findall("audit: ", gateway.log)), 6)
 
-    def test_a_large_body_is_for_those_who_may_send_one(self):
+    def test_a_large_body_needs_a_token_that_may_send_one(self):
         gateway = self.start()
         body = json.dumps({"topic": "room/x", "payload": "x" * 100_000})
         for role, expected in (("publish", 200), ("read", 413), ("wrong", 413)):

@@ -190,7 +190,7 @@ class TraceTest(unittest.TestCase):
 
 
 class RefusalTest(Folder):
-    def test_who_is_never_let_in_is_found_by_user_client_and_address(self):
+    def test_a_client_that_is_never_let_in_is_found_by_user_client_and_address(self):
         with Gateway("--password-file", self.password_file(alice="right"), "--shards", "2") as gateway:
             traces = [Trace(gateway, query) for query in ("user=bob%2F1", "client=phone", "address=127.0.0.1")]
             self.assertEqual(self.code(gateway, "bob/1", "guess", "phone"), 0x86)

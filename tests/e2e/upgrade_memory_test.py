@@ -84,7 +84,7 @@ class UpgradeMemoryTest(Folder):
             self.assertEqual(self.code(gateway, "alice", "right", "phone"), 0)
             users = {"alice": {"login": 1}, "bob": {"login_refused": 0}, "eve": {"login_refused": 0}}
             for shards in (2, 3, 1, 2):
-                for user in ("bob", "eve", "eve"):  # who are never let in, on whatever shard
+                for user in ("bob", "eve", "eve"):  # users that are never let in, on any shard
                     self.assertEqual(self.code(gateway, user, "guess", "phone"), BAD_PASSWORD)
                     users[user]["login_refused"] += 1
                 before = {user: sorted(history(gateway, user), key=json.dumps) for user in users}

@@ -1,5 +1,5 @@
-"""No end-to-end test depends on how fast the machine is: they wait for events. This finds what only hopes that time is
-enough."""
+"""No end-to-end test depends on how fast the machine is: they wait for events. This finds tests that
+assume that some time is enough."""
 
 import ast
 import unittest

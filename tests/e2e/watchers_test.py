@@ -1,4 +1,4 @@
-"""Presence for friends only: who may see it, by each way that MQTT has, and what a restart does not change."""
+"""Presence for friends only: permissions in each way that MQTT has, and what a restart does not change."""
 
 import json
 import tempfile
@@ -52,7 +52,7 @@ class WatchersTest(unittest.TestCase):
         self.assertEqual(self.hear(alice), ("presence/bob", "offline"))
         self.assertEqual(self.rest(gateway, eve), ["presence/eve"])  # by her other subscription
 
-    def test_a_wildcard_shows_those_whom_the_user_watches(self):
+    def test_a_wildcard_shows_the_users_that_the_client_watches(self):
         gateway = self.start()
         for name in ("bob", "carol"):
             self.change(gateway, name, add=["alice"])
@@ -66,7 +66,7 @@ class WatchersTest(unittest.TestCase):
         self.assertEqual({self.hear(alice) for _ in range(2)},
                          {("presence/bob", "offline"), ("presence/carol", "offline")})
 
-    def test_a_friend_who_is_removed_is_told_nothing_more(self):
+    def test_a_removed_watcher_is_told_nothing_more(self):
         gateway = self.start()
         self.change(gateway, "bob", add=["alice"])
         alice = self.phone(gateway, "alice")

@@ -1,4 +1,4 @@
-"""Backends are told of what happens: at least once and in order, whatever dies meanwhile, and nobody waits for them."""
+"""Backends are told of events at least once and in order, even if processes die. Clients don't wait for backends."""
 
 import base64
 import email.utils
@@ -108,7 +108,7 @@ class WebhookTest(unittest.TestCase):
     def gateway(self, receiver, *arguments):
         return Gateway("--shards", "2", "--data", self.path / "data", "--webhook", receiver.url, *arguments)
 
-    def test_a_backend_is_told_of_presence_logins_refusals_and_messages_for_who_is_away(self):
+    def test_a_backend_is_told_of_presence_logins_refusals_and_messages_to_disconnected_users(self):
         with Receiver() as receiver, self.gateway(receiver, "--webhook-payload", "on") as gateway:
             ann = gateway.connect("ann-phone", username="ann")
             login = receiver.wait_for("login", user="ann")[0]
@@ -149,7 +149,7 @@ class WebhookTest(unittest.TestCase):
                     self.assertEqual(shape_of(told), shape_of(example))
             self.assertEqual(set(shown), set(receiver.batches[0]))
 
-    def test_it_is_told_of_each_member_of_a_room_who_is_away(self):
+    def test_it_is_told_of_each_disconnected_member_of_a_room(self):
         with Receiver() as receiver, self.gateway(receiver) as gateway:
             gateway.ask("POST", "/api/v1/rooms/team/members", {"add": ["ann", "bob", "carl"]})
             gateway.connect("bob-phone", username="bob")
@@ -180,7 +180,7 @@ class WebhookTest(unittest.TestCase):
             receiver.wait_for("login", user="bob")  # later than all of them
             self.assertEqual(len(receiver.of("login_refused")) + gateway.metric("pulsegate_events_withheld_total"), 200)
 
-    def test_nobody_is_told_of_messages_for_who_is_here_or_of_qos_0(self):
+    def test_messages_to_connected_users_or_of_qos_0_cause_no_event(self):
         with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:
             ann = gateway.connect("ann")
             bob = gateway.connect("bob")
@@ -195,7 +195,7 @@ class WebhookTest(unittest.TestCase):
             self.assertNotIn("payload", events[0])
             self.assertEqual(len(receiver.events), 1)
 
-    def test_a_user_whose_sessions_wait_is_away_too(self):
+    def test_a_user_with_only_disconnected_sessions_is_away_too(self):
         with Receiver() as receiver, self.gateway(receiver) as gateway:
             bob = gateway.connect("bob-phone", username="bob", clean=False)
             bob.disconnect()
@@ -467,7 +467,7 @@ class WebhookTest(unittest.TestCase):
             self.assertLessEqual(gateway.metric("pulsegate_event_log_bytes"), 65536)
             gateway.wait_for_log("deleted before the webhook received them")
 
-    def test_a_sender_who_floods_an_inbox_causes_a_bounded_number_of_events(self):
+    def test_a_sender_that_floods_an_inbox_causes_a_bounded_number_of_events(self):
         with Receiver() as receiver, self.gateway(receiver, "--webhook-events", "message_waiting") as gateway:
             ann = gateway.connect("ann")
             for i in range(1000):

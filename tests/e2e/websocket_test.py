@@ -82,7 +82,7 @@ class WebSocketTest(unittest.TestCase):
         self.assertEqual((opcode, body[:2]), (8, struct.pack(">H", 1000)))
         self.assertIsNone(client.next())
 
-    def test_who_closes_makes_room_at_once(self):
+    def test_a_client_that_closes_makes_room_at_once(self):
         room = self.gateway.metric("pulsegate_open_files_headroom")
         started = time.monotonic()
         for _ in range(10):
@@ -93,7 +93,7 @@ class WebSocketTest(unittest.TestCase):
             wait_until(lambda: self.gateway.metric("pulsegate_open_files_headroom") >= room, what="room")
         self.assertLess(time.monotonic() - started, 15)  # twice as long, if each stayed for its linger
 
-    def test_who_disconnects_is_sent_a_close(self):
+    def test_a_client_that_disconnects_is_sent_a_close(self):
         client = self.client().log_in()
         client.send(frame(b"\xe0\x00"))
         self.assertEqual(client.next(), (8, struct.pack(">H", 1000)))
@@ -152,7 +152,7 @@ class WebSocketTest(unittest.TestCase):
                 if status == 403:
                     wait_until(lambda: "websocket-origin" in gateway.log, what="a line in the log")
 
-    def test_a_page_whose_name_was_made_to_lead_here_is_refused_where_anybody_may_log_in(self):
+    def test_a_page_with_a_rebound_host_name_is_refused_if_anybody_may_log_in(self):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-users-"))
         users = add_users(Path(folder) / "users", alice="secret")
         for arguments, status in (((), 403), (("--websocket-origin", "http://evil.example"), 101),
@@ -177,7 +177,7 @@ class WebSocketTest(unittest.TestCase):
             answer += more
         self.assertIn(b"\r\n\r\n\x82\x04" + CONNACK, answer)
 
-    def test_a_close_right_behind_connect_is_heard_wherever_the_user_lives(self):
+    def test_a_close_right_behind_connect_is_handled_on_each_shard(self):
         with Gateway("--listen", "ws://127.0.0.1:0", "--shards", "4", events=True) as gateway:
             port = port_of(gateway, "ws")
             names = [b"%c" % (ord("a") + i) for i in range(20)]
@@ -190,7 +190,7 @@ class WebSocketTest(unittest.TestCase):
             wait_until(lambda: len(gateway.events()) == 2 * len(names), what="everybody offline")
             self.assertEqual(gateway.metric("pulsegate_packets_received_total", type="publish"), len(names))
 
-    def test_a_disconnect_between_connect_and_close_is_heard_too(self):
+    def test_a_disconnect_between_connect_and_close_is_handled_too(self):
         with Gateway("--listen", "ws://127.0.0.1:0", "--shards", "4", events=True) as gateway:
             for name in (b"%c" % (ord("a") + i) for i in range(10)):
                 client = WebSocket(port_of(gateway, "ws"))
@@ -237,7 +237,7 @@ def curl(*arguments):
 
 
 class CurlTest(unittest.TestCase):
-    def test_who_is_no_websocket_client_is_told_so_and_takes_one_line_of_the_log(self):
+    def test_a_client_that_speaks_no_websocket_is_told_so_and_takes_one_line_of_the_log(self):
         with Gateway("--listen", "ws://127.0.0.1:0") as gateway:
             url = f"http://127.0.0.1:{port_of(gateway, 'ws')}"
             requests = [[], ["-H", "Connection: Upgrade"], ["-H", "Connection: Upgrade", "-H", "Upgrade: websocket"],
