@@ -26,7 +26,7 @@ struct [[nodiscard]] Frame {
 /// connection's CONNECT.
 Frame next_frame(Bytes in, std::size_t max_packet_size, Version version = Version::v5_0);
 
-/// Who sent the packet: some packets and properties are legal in one direction only.
+/// The sender of the packet: some packets and properties are legal in one direction only.
 enum class Sender : std::uint8_t { client, server };
 
 using Decoded = std::variant<Packet, DecodeError>;

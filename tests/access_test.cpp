@@ -252,7 +252,7 @@ TEST_CASE("topics that begin with $ need a rule that does too") {
 TEST_CASE("a wildcard rule is for presence too, if the subscription names it") {
     CHECK(rules({"allow read #"}).may_subscribe(bob, "presence/+"));
     CHECK_FALSE(rules({"deny read presence/+", "allow read #"}).may_subscribe(bob, "presence/+"));
-    // Who listens to "#" is told no presence anyway.
+    // A subscriber of "#" gets no presence anyway.
     CHECK(rules({"deny read presence/+", "allow read #"}).may_subscribe(bob, "#"));
 }
 

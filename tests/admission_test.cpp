@@ -421,7 +421,7 @@ TEST_CASE("only a login that has waited too long is refused") {
 
 TEST_CASE(
     "no login is served before one from an address with fewer turns, while others come and go") {
-    // The model: of those who wait, one whose address was served least since it began to wait.
+    // The model serves a waiting login of the address that was served least since it began to wait.
     std::mt19937 random(7);
     LoginQueue queue(minute);
     std::map<std::uint32_t, std::deque<LoginQueue::Ticket>> waiting;

@@ -20,7 +20,7 @@ struct Answered {
     bool waited;  ///< for a turn to be checked
 };
 
-/// A login whose client waits for the answer.
+/// A login with a client that waits for the answer.
 Answered login(Authenticator& authenticator, const Credentials& credentials) {
     std::promise<CheckPool::Ticket> turn;
     std::promise<AuthResult> answer;

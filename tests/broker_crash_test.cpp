@@ -48,12 +48,12 @@ std::vector<Play::Step> script_of_clients() {
         commit,
         [](Play& play) { play.publish(Play::cat, "t/0", q2), play.publish(Play::cat, "t/1", q1); },
         settle,
-        // To users who were never here.
+        // To users that were never here.
         [](Play& play) { play.publish(Play::ann_desk, "inbox/dan", q2); },
         [](Play& play) { play.publish(Play::ann_desk, "inbox/dan", q1); },
         [](Play& play) { play.publish(Play::ann_phone, "inbox/eve", q1); },
         settle,
-        // To a room, of whose members some are away or were never here.
+        // To a room. Some of its members are away or were never here.
         [](Play& play) { play.publish(Play::cat, "room/r", q2), play.lose(Play::ann_desk); },
         [](Play& play) { play.publish(Play::cat, "room/r", q1), play.lose(Play::bob_desk); },
         [](Play& play) { play.publish(Play::ann_phone, "room/r", q2); },
@@ -61,7 +61,7 @@ std::vector<Play::Step> script_of_clients() {
         [](Play& play) { play.connect(Play::ann_desk), play.connect(Play::bob_desk); },
         [](Play& play) { play.publish(Play::cat, "room/r", q2); },
         settle,
-        // Receivers who take their time, or go away without an answer.
+        // Receivers that are slow, or go away without an answer.
         [](Play& play) { play.become_slow(Play::ann_phone), play.become_slow(Play::ann_desk); },
         [](Play& play) { play.publish(Play::cat, "t/0", q2), play.publish(Play::cat, "t/0", q1); },
         settle,

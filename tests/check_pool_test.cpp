@@ -19,8 +19,8 @@ using namespace pulsegate;
 
 namespace {
 
-/// A pool of one thread whose checks end when they are told to, and clients that are there unless
-/// they are said to have gone.
+/// A pool of one thread with checks that end when they are told to, and clients that are there
+/// unless they are said to have gone.
 class Checked {
 public:
     explicit Checked(Millis longest_wait = 60'000)
@@ -31,7 +31,7 @@ public:
     std::future<AuthResult> login(const std::string& user, std::uint32_t from = 1) {
         auto promise = std::make_shared<std::promise<AuthResult>>();
         auto answer = promise->get_future();
-        // The turn may be offered at once, by this call: whoever is told answers from elsewhere.
+        // The turn may be offered at once, by this call, so the answer comes from elsewhere.
         pool_.add(
             macs_.of({user}), address(from), user,
             [this, user](CheckPool::Ticket ticket) {
@@ -42,7 +42,7 @@ public:
         return answer;
     }
 
-    /// Lets go on whoever has the turn, until nobody has one.
+    /// Lets the logins with a turn go on, until none has one.
     void serve() {
         for (;;) {
             std::vector<std::pair<CheckPool::Ticket, std::string>> turns;

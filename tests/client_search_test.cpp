@@ -48,7 +48,7 @@ std::vector<ClientName> all(DurableCluster& brokers, const ClientFilter& filter,
     return found;
 }
 
-/// Some users, one of them with many devices, who come and go at random.
+/// Some users that come and go at random, one of them with many devices.
 class People {
 public:
     People(DurableCluster& brokers, unsigned seed) : brokers_(brokers), random_(seed) {}

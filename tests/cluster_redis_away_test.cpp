@@ -92,7 +92,7 @@ TEST_CASE("a Redis that stands still costs an owner nothing but time") {
     const auto result = node.write({row(9, "t", "f", "2")}, false);
     CHECK(result.answer == Answer::away);
     CHECK_FALSE(result.why.empty());
-    CHECK(node.may_serve());  // there is nobody who could have claimed anything
+    CHECK(node.may_serve());  // no other node could have claimed anything
     redis.go_on();
     CHECK(write(node, "f", "3").answer == Answer::done);
     CHECK(fields_of(node) == Fields{{"f", "3"}});

@@ -24,7 +24,7 @@ using namespace pulsegate;
 namespace {
 
 struct Rules {
-    bool silence = true;      ///< who was silent counts as condemned
+    bool silence = true;      ///< a silent owner counts as condemned
     bool first_lease = true;  ///< of a new run: nobody condemns and claims
 };
 

@@ -39,7 +39,7 @@ std::map<std::string, std::string> statements_of(const std::string& table) {
     return kinds;
 }
 
-/// The names of all test cases in the files whose names begin with `prefix`. A name may be written
+/// The names of all test cases in the files that begin with `prefix`. A name may be written
 /// as several literals in a row.
 std::vector<std::string> tests_of(const std::string& prefix) {
     static const std::regex test_case(R"(TEST_CASE\(((?:\s*"(?:[^"\\]|\\.)*")+)\s*[\)*])");

@@ -296,7 +296,7 @@ struct Place {
     int readers = 1;
 };
 
-/// Some publishers, and who reads a topic, an inbox or a room, or shares a subscription.
+/// Some publishers, and a reader of a topic, an inbox, a room or a shared subscription.
 class Play {
 public:
     Play(unsigned seed, Place place)

@@ -13,7 +13,7 @@ using namespace pulsegate;
 
 namespace {
 
-/// A gateway whose time is at the middle of a second, and passes when the test says so.
+/// A gateway with a clock in the middle of a second, which passes when the test says so.
 struct Scene {
     explicit Scene(const std::function<void(Config&)>& adjust = {}) : gateway(adjust) {
         clock.advance(1500 - monotonic_now() % 1000);

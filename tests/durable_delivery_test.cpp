@@ -23,7 +23,7 @@ void meet(DurableCluster& brokers, PlainClient& receiver, PlainClient& publisher
     publisher.take();
 }
 
-/// A message to x, whose receiver acknowledges it after that time, with packet identifiers from
+/// A message to x. Its receiver acknowledges it after that time, with packet identifiers from
 /// `number` on. The publisher must have been answered by then, unless it waits for the receiver.
 void publish(DurableCluster& brokers, PlainClient& from, PlainClient& to, int number, Millis time) {
     const std::string id = " k" + std::to_string(number);

@@ -1,4 +1,4 @@
-// Messages to members of shared subscriptions, some of whom have stored sessions.
+// Messages to members of shared subscriptions, some of them with stored sessions.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -16,7 +16,7 @@ std::string joined_texts(PlainClient& client) {
     return all;
 }
 
-/// The publisher, who keeps a session, has published m1 at QoS 2, which is not committed.
+/// The publisher keeps a session, and has published m1 at QoS 2, which is not committed.
 void publish_first(DurableCluster& brokers, PlainClient& publisher, const std::string& topic) {
     publisher.connect(false);
     brokers.settle();

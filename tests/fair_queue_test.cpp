@@ -101,7 +101,7 @@ TEST_CASE("while items come and go, each is taken once, and none is passed over 
             if (!ticket) continue;
             const Place served = waiting.at(*ticket);
             waiting.erase(*ticket);
-            // Of one user at one address, who came first is served first.
+            // For one user at one address, the first ticket is served first.
             for (const auto& [other, where] : waiting)
                 if (where == served) REQUIRE(other > *ticket);
             for (auto& [other, times] : passed_over)

@@ -1,4 +1,4 @@
-// Who may have how much in the inboxes of users who are not there, and who gives way.
+// How much a sender may have in the inboxes of disconnected users, and which sender gives way.
 #include <doctest/doctest.h>
 
 #include <iterator>

@@ -264,7 +264,7 @@ TEST_CASE("with inbox-expiry 0 the inbox of a user without devices keeps nothing
     sender.login("sender", v5);
     for (const char* topic : {"inbox/nobody", "inbox/bob"}) {
         CAPTURE(topic);
-        // Bob is known, as one who has gone.
+        // Bob is known, and offline.
         device(gateway, v4, "bob", "phone").send("e0 00").expect_close();
         sender.send("30 r" + text(topic) + "[ ] 'm'");
         sender.send("32 r" + text(topic) + "k1 [ ] 'm'").expect("40 02 k1");

@@ -21,8 +21,8 @@ struct Include {
     bool quoted;
 };
 
-/// Every include of the files whose paths begin so: all in a folder and below it, or the header and
-/// the source of one thing.
+/// Each include of the files with paths that begin so: all in a folder and below it, or the header
+/// and the source of one thing.
 std::vector<Include> includes_of(const std::string& beginning) {
     const fs::path root = PULSEGATE_SOURCE_DIR;
     const bool is_folder = fs::is_directory(root / beginning);
@@ -62,7 +62,7 @@ void check_only(const std::string& folder, const std::vector<std::string>& allow
     }
 }
 
-/// Like `check_only`, for those who may use whatever library they like.
+/// Like `check_only`, for folders that may use any library.
 void check_of_ours(const std::string& folder, const std::vector<std::string>& allowed) {
     for (const Include& include : includes_of(folder)) {
         if (!include.quoted) continue;

@@ -14,7 +14,7 @@ namespace {
 
 const Address newcomer(boost::asio::ip::make_address("10.0.0.7"));
 
-/// A pacer on an event loop that is never late by its clock, and whom it has served.
+/// A pacer on an event loop that is never late by its clock, and the logins that it has served.
 struct Paced {
     explicit Paced(double logins_a_second, Millis wait = 60'000)
         : rate(logins_a_second), wait(wait) {}

@@ -238,7 +238,7 @@ private:
         waiting_.publish(payload, interval, publisher);
         check();
     }
-    /// Whoever counts what waits, counts nothing that has expired.
+    /// Counts of waiting messages do not include expired ones.
     void look() {
         waiting_.tick();
         packed_ += waiting_.broker().admin().sessions().dormant();

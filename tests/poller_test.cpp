@@ -134,7 +134,7 @@ TEST_CASE("a removed handler is not called any more, even for events that have c
     for (int i = 0; i < 2; ++i) both.emplace_back(poller);
     Watched& first = both[0];
     Watched& second = both[1];
-    // Whoever hears first removes the other one, while the other's news lies in the same batch.
+    // The first one to be called removes the other one, with an event in the same batch.
     first.then = [&] { poller.remove(second.own.get(), second); };
     second.then = [&] { poller.close(std::move(first.own), first); };
     for (Watched& each : both) {

@@ -1,4 +1,4 @@
-// What those who watch presence know after a crash, whenever it comes.
+// What watchers of presence know after a crash at any moment.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using namespace pulsegate;
 
 namespace {
 
-/// Users who come and go before the crash, as far as the disk gets: one who was here before, one
-/// who is new, one whose session is stored.
+/// Users that come and go before the crash, as far as the disk gets: a known user, a new user,
+/// and a user with a stored session.
 class People {
 public:
     explicit People(DurableCluster& brokers)
@@ -72,7 +72,7 @@ private:
     PlainClient kept_;
 };
 
-/// Those who watch, with a stored session: everybody, or one user each.
+/// Watchers with a stored session, of everybody or of one user each.
 std::vector<std::string> filters() {
     return {"presence/+", "presence/old", "presence/fresh", "presence/kept"};
 }
@@ -210,7 +210,7 @@ TEST_CASE("watchers are told of a new user when the user is stored") {
     brokers.deliver();
     watcher.read();
     CHECK(watcher.known().count("ann") == 0);
-    // Nor does somebody who subscribes now.
+    // Nor does a client that subscribes now.
     Watcher newcomer(brokers, "newcomer", "presence/ann");
     newcomer.subscribe();
     brokers.deliver();

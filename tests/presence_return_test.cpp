@@ -1,4 +1,4 @@
-// Who is back after a crash in time, and who is not.
+// Users that are back in time after a crash, and users that are not.
 #include <doctest/doctest.h>
 
 #include <algorithm>

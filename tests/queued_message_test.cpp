@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint16_t window_of_one = 1;
 
-/// An outbox whose messages are in the store, each with its place in the alphabet as stamp.
+/// An outbox with messages in the store, each with its place in the alphabet as stamp.
 struct StoredOutbox {
     StoredOutbox() { totals.journal = &journal; }
 
@@ -126,7 +126,7 @@ TEST_CASE("messages that are dropped while they are read don't come back") {
     StoredOutbox stored;
     stored.enqueue("abcd");
     stored.drop_oldest_bodies(4);
-    // The oldest of who has most: of two senders with two each, and one more for the second.
+    // The sender with most loses its oldest: both have two messages, and the second gets a third.
     CHECK(stored.outbox.take_surplus('e' % 2, stored.body('e')->cost())->stamp == 'a');
     CHECK(stored.put("abcd", "abcd").empty());
     CHECK(stored.sent() == "bcd");

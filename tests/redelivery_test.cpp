@@ -27,7 +27,7 @@ void publish(DurableCluster& brokers, PlainClient& from, const std::string& text
     const bool is_once = qos == QoS::exactly_once;
     from.send(std::string(is_once ? "34" : "32") + " r s'x'" + id + " '" + text + "'");
     brokers.settle();
-    pass(brokers, 110);  // who has it and does not acknowledge it is not waited for any more
+    pass(brokers, 110);  // the wait for a receiver that does not acknowledge is over
     brokers.settle();
     if (is_once) from.send("62 r2" + id);
     brokers.settle();

@@ -43,7 +43,7 @@ RedisTarget with_password(RedisTarget target, std::string password) {
     return target;
 }
 
-/// Says the same to everybody who connects, whatever they ask, and hangs up.
+/// Gives each connection the same answer to any request, and hangs up.
 class CannedServer {
 public:
     explicit CannedServer(std::string words) : words_(std::move(words)) {}

@@ -1,4 +1,4 @@
-// What waits in a room for the members who are away, and how they get it.
+// Messages that wait in a room for disconnected members, and how the members get them.
 #include <doctest/doctest.h>
 
 #include <chrono>

@@ -27,7 +27,7 @@ BrokerSettings rooms_are_closed(bool are_closed) {
     return settings;
 }
 
-/// What the log of events says: how much waits, and for whom.
+/// What the log of events says: how much waits, and for which user.
 Texts waiting(Lobby& lobby) {
     std::promise<EventPage> answered;
     lobby.brokers->store->read_events(

@@ -24,8 +24,8 @@ SessionScene scene() {
     return scene;
 }
 
-/// Ends the sessions of disconnected clients beyond so many. Whom the same event both publishes to
-/// and ends then has lost the message with the session, before it could wait in a full queue.
+/// Ends the sessions of disconnected clients beyond so many. If the same event both publishes to a
+/// session and ends it, the message is lost with the session, before it could wait in a full queue.
 void keep_few_sessions(SessionScene& scene, std::size_t quota) {
     scene.settings.persistent_session_quota = quota;
     scene.settings.recipients_a_turn = 1000;

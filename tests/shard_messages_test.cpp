@@ -459,7 +459,7 @@ TEST_CASE(
     fifth.expect_nothing();
 
     sender.send("30 r s'room' 'two'");
-    first.expect_nothing();  // lest it overtakes
+    first.expect_nothing();  // otherwise it would overtake the first message
     fourth.lose();
     Caller reborn(cluster, "reborn");  // its session may lie where another one was
     join(reborn, "reborn");

@@ -18,7 +18,7 @@ public:
         groups_.apply({change, share, member});
     }
 
-    /// Whose turn it is for a message to each group, one after the other.
+    /// The member with the turn for a message to each group, one after the other.
     std::vector<SessionId> turns(int messages, const std::string& topic = "x/1") {
         std::vector<SessionId> turns;
         for (int i = 0; i < messages; ++i)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t half_a_turn = work_a_turn / 2;
 
-/// Users who are subscribed to this topic at QoS 0.
+/// Users that are subscribed to this topic at QoS 0.
 std::deque<PlainClient> subscribers(World& world, std::size_t count, const std::string& topic) {
     std::deque<PlainClient> all;
     for (std::size_t i = 0; i < count; ++i) {

@@ -31,7 +31,7 @@ struct Stay : StackedWheel::Node {
 
 Stay& stay(StackedWheel::Node& node) { return static_cast<Stay&>(node); }
 
-/// Advances, and returns the ids of those who expired.
+/// Advances, and returns the ids of expired nodes.
 std::multiset<int> expired(StackedWheel& wheel, Tick now) {
     std::multiset<int> ids;
     wheel.advance(now, [&](StackedWheel::Node& node) { ids.insert(stay(node).id); });

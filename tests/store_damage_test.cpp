@@ -165,8 +165,8 @@ const Found& original() {
     return found;
 }
 
-/// Messages whose text is whole in what a start looks at: the database, and the pages of the log
-/// that are committed.
+/// Messages with a whole text in what a start looks at: the database, and the committed pages of
+/// the log.
 std::set<Stamp> readable(const std::string& folder) {
     std::string bytes = bytes_of(folder + "/pulsegate.db");
     const WalFile wal(folder + "/pulsegate.db-wal");

@@ -17,7 +17,7 @@ constexpr OwnerId ann = 1;
 constexpr OwnerId bob = 2;
 using Stamps = std::vector<Stamp>;
 
-/// An index of two owners who wait for the messages 1 to 5.
+/// An index of two owners that wait for the messages 1 to 5.
 WaitingIndex filled() {
     WaitingIndex index;
     index.add_owner(ann);
@@ -27,7 +27,7 @@ WaitingIndex filled() {
     return index;
 }
 
-/// What the index says, in the plainest form: who waits for which message.
+/// What the index says, in the plainest form: the owners that wait for each message.
 struct PlainIndex {
     std::map<OwnerId, std::set<Stamp>> waiting{};
     Stamps dead{};

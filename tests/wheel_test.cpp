@@ -26,7 +26,7 @@ struct Client : Wheel::Node {
 
 Client& client(Wheel::Node& node) { return static_cast<Client&>(node); }
 
-/// Advances, and returns the ids of those who expired.
+/// Advances, and returns the ids of expired nodes.
 std::multiset<int> expired(Wheel& wheel, Tick now) {
     std::multiset<int> ids;
     wheel.advance(now, [&](Wheel::Node& node) { ids.insert(client(node).id); });

@@ -226,7 +226,7 @@ TEST_CASE("a will that was due while the gateway was down comes with its start")
 
 namespace {
 
-/// A client with a will that is there when the process is killed, and who watches it afterwards.
+/// A client with a will that is connected at the kill, and a watcher of the will afterwards.
 struct Killed {
     explicit Killed(unsigned delay) : watcher(world.brokers, "watcher"), client(world, "a", delay) {
         watcher.connect(false);

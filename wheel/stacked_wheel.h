@@ -158,7 +158,7 @@ private:
 
     Tick now_;
 
-    // The slots that time has entered, and whose nodes are moving down.
+    // The slots that time has entered. Their nodes are moving down.
     Tick from_ = 0;  ///< in laps of the level below, as `to_`
     Tick to_ = 0;
     std::size_t level_ = levels;  ///< `levels`: all nodes have moved

@@ -40,7 +40,7 @@ public:
 
     /// An empty buffer for the next PUBLISH, with the memory of one that has been sent.
     std::string take_buffer();
-    /// A message whose encoded PUBLISH has this identifier.
+    /// A message with this identifier in its encoded PUBLISH.
     void add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publish);
 
     /// The next packet in order, if `window` has room; it counts as sent `now`. `keep`: its bytes

@@ -74,7 +74,7 @@ std::string filter_of_receiver(std::uint16_t number, std::string_view run);
 std::string filter_of_group(std::uint16_t number, std::string_view run);
 std::string filter_of_retained(std::string_view run);
 
-/// The client id of a receiver, and so the user whose inbox it has.
+/// The client id of a receiver, and so the user that owns its inbox.
 std::string user_of_receiver(std::uint16_t number, std::string_view run);
 
 /// Receivers become members of the rooms in turn.

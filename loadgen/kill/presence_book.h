@@ -14,17 +14,17 @@ namespace pulsegate::kill {
 /// How soon every watcher must know a change, or all states after its login.
 constexpr Duration truth_after = std::chrono::seconds(3);
 
-/// How long after the limit a user who is not back may be shown offline: the broker counts in
-/// seconds.
+/// A user that is not back may be shown offline so much later than the limit, because the broker
+/// counts in seconds.
 constexpr Duration grace_rounding = std::chrono::seconds(2);
 
 /// Records which users are really connected, and what each watcher of presence was told, and judges
 /// it. A watcher must never be told a version that is lower than an earlier one. When nothing has
 /// changed for a while, the last report to each watcher must be true.
 ///
-/// A user who was online when the broker was killed stays online after its start until the client's
-/// limit of silence has passed. A user who is back by then must never be shown as offline. A user
-/// who is not back must be shown as offline soon.
+/// A user that was online when the broker was killed stays online after its start until the
+/// client's limit of silence has passed. A user that is back by then must never be shown as
+/// offline. A user that is not back must be shown as offline soon.
 class PresenceBook {
 public:
     struct State {
@@ -41,7 +41,7 @@ public:
     /// client's limit of silence.
     void change(const std::string& user, std::optional<bool> online, Time now, Duration limit);
 
-    /// Call it before `change` for the users who lose their connections by the kill.
+    /// Call it before `change` for the users that lose their connections by the kill.
     void broker_killed(Time now);
     /// The broker was stopped in order: it tells everybody that all users are offline.
     void broker_stopped();
@@ -71,7 +71,7 @@ public:
     /// Wrong beliefs of watchers about users, each user counted once.
     std::uint64_t untrue() const { return untrue_; }
 
-    /// Users who were shown as offline although they were back in time after a kill.
+    /// Users that were shown as offline although they were back in time after a kill.
     std::uint64_t offline_in_time() const { return offline_in_time_; }
 
     bool kept() const { return fallen_ == 0 && untrue_ == 0 && offline_in_time_ == 0; }

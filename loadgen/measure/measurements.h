@@ -56,7 +56,7 @@ enum class Count : std::uint8_t {
     unacknowledged,
     unreleased,         ///< received at QoS 2, and the server sent no PUBREL
     publishes_refused,  ///< acknowledged with an error
-    // Who is alive.
+    // Liveness.
     false_offline,  ///< closed although it kept talking
     starved,        ///< closed because the generator sent too late
     token_expired,  ///< closed after the life of the token that it had shown

@@ -44,7 +44,7 @@ struct Group {
     unsigned line = 0;  ///< of the scenario file
     std::uint32_t clients = 0;
 
-    // Who they are.
+    // How they connect.
     TransportKind transport = TransportKind::tcp;
     bool transport_given = false;  ///< otherwise it is the transport of the first server
     Version version = Version::v3_1_1;

@@ -292,8 +292,8 @@ bool AccessRules::may_publish(const Who& who, std::string_view topic) const {
     return false;
 }
 
-/// What a member of a group receives, the others don't: who may read its topics may not join for
-/// that, if a rule for the group says so.
+/// A member of a group takes messages from the other members. So a rule for the group can refuse
+/// a client that may read the topics.
 bool AccessRules::may_join(const Who& who, std::string_view share) const {
     for (const Rule& rule : rules_) {
         if (!is_for_groups(rule.filter) || !rule.applies(who, read)) continue;

@@ -14,14 +14,14 @@ struct Who {
     std::string_view client;  ///< the client id
 };
 
-/// Rules who may publish and subscribe to what. One rule a line; the first that applies decides,
-/// and where none applies, access is denied.
+/// Rules about the topics that clients may publish and subscribe to. One rule a line. The first
+/// rule that applies decides. If none applies, access is denied.
 ///
 ///     rule    allow|deny  read|write|readwrite  [user NAME]  FILTER
 ///
 /// - Words are separated by blanks. A word that contains blanks, or is empty, is put in double
 ///   quotes, inside of which \" and \\ stand for " and \.
-/// - A line whose first character is `#` is a comment. There are no comments behind a rule, because
+/// - A line that begins with `#` is a comment. There are no comments behind a rule, because
 ///   `#` is a filter there.
 /// - `read` is to subscribe, `write` to publish, by PUBLISH or by a will.
 /// - FILTER is a topic filter of MQTT. A leading wildcard does not select topics that begin with
@@ -30,10 +30,9 @@ struct Who {
 ///   level of a topic like the names in `presence/{user}`: a user named `+` or `a/b` has no more
 ///   access than one named `bob`. A level has one of them at most, and the filter must not begin
 ///   with one, or a user named like a first level, say `presence`, could read all of it.
-/// - A FILTER `$share/GROUP/...` is about who may join the groups of shared subscriptions; `+`
-/// stands
-///   for any group. Such rules are asked first, and where none applies, everybody may join who may
-///   read the topics.
+/// - A FILTER `$share/GROUP/...` is about joining the groups of shared subscriptions; `+` stands
+///   for any group. Such rules are asked first. If none applies, a client may join if it may read
+///   the topics.
 /// - Any other `%` is written `%%`, unless two hexadecimal digits follow: `presence/a%2Fb`.
 ///
 /// A subscription is compared with the rules by all topics that it can select, so no wildcard gets

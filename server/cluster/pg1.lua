@@ -1,6 +1,6 @@
 #!lua name=pg1
 -- version 1
--- Who shows the tokens of partitions may write their rows. A token is an epoch and the owner: its incarnation, a colon
+-- A caller with the tokens of partitions may write their rows. A token is an epoch and the owner: its incarnation, a colon
 -- and the number of its connection, so that a call which an earlier connection has left behind comes too late.
 -- Each function may be called again with the same arguments: nothing happens twice.
 

@@ -16,7 +16,7 @@
 
 namespace pulsegate::bench {
 
-/// Who has subscribed to what, for the loops of all threads.
+/// The subscribers of each topic, for the loops of all threads.
 class BareSubscribers {
 public:
     void add(int socket, const std::string& topic) {
@@ -48,8 +48,8 @@ private:
 };
 
 /// The least that a server can do which gives the same answers on the wire: an epoll loop that
-/// takes each packet for whole, believes everything, and knows nothing but who has subscribed to
-/// what. Several share a port, and send to one another's sockets.
+/// takes each packet for whole, believes everything, and knows only the subscribers of each
+/// topic. Several share a port, and send to one another's sockets.
 class BareServer {
 public:
     BareServer(std::uint16_t port, BareSubscribers& subscribers)

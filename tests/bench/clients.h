@@ -42,14 +42,14 @@ inline void visit(std::uint16_t port, std::size_t count,
     }
 }
 
-/// Who has a session with one subscription.
+/// A client that has a session with one subscription.
 struct Member {
     std::string client;
     std::string topic;
 };
 using Members = std::function<Member(std::size_t number)>;
 
-/// Makes sessions whose clients are away.
+/// Makes sessions of disconnected clients.
 inline void make_sessions(std::uint16_t port, std::size_t count, const Members& members) {
     const auto packets = [&](std::size_t number) {
         const Member member = members(number);
@@ -81,8 +81,8 @@ struct Messages {
 /// How clients wait for what arrives.
 enum class Waiting {
     for_events,
-    /// They look ten times in a millisecond. Who waits for events must be woken by the server's
-    /// send, on the same machine only, and the kernel charges that to the server.
+    /// They look ten times in a millisecond. A client that waits for events must be woken by
+    /// the server's send, on the same machine only, and the kernel charges that to the server.
     by_clock,
 };
 
@@ -185,7 +185,7 @@ private:
         client.output.clear();
     }
 
-    /// Takes what arrives, once, and waits for it until then. Calls `then` for those who got it.
+    /// Takes what arrives, once, and waits for it until then. Calls `then` for clients that got it.
     template <class Then>
     void take(Clock::time_point until, Then then) {
         const auto left = std::max(until - Clock::now(), Clock::duration::zero()).count();

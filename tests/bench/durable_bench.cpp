@@ -7,8 +7,8 @@
 //                   [--pulsegate PATH]... [--mosquitto PATH] [--cluster redis://HOST:PORT]
 //     durable-bench --startup N [--folder DIR] [--pulsegate PATH]...
 //
-// 100 publishers, with messages of 200 bytes at QoS 1, keep a window of 20 unacknowledged. Those
-// who are to get them are away: one session (away-one), a random one of many (away-many), or the
+// 100 publishers, with messages of 200 bytes at QoS 1, keep a window of 20 unacknowledged. The
+// receivers are disconnected: one session (away-one), a random one of many (away-many), or the
 // 1,000 members of a room (room). latency: the same as away-many, but on schedule. elision: many
 // clients with sessions, all connected, write to one another on schedule, and the disk is to be
 // spared. The servers are on CPU 0, the clients on CPU 1, and they take turns.
@@ -203,7 +203,7 @@ void measure(Contender& contender, const std::string& scenario, Publish publish)
 
 std::string publisher(std::size_t number) { return fmt::format("publisher-{}", number); }
 
-/// To those who are away, as fast as they are acknowledged.
+/// To disconnected receivers, as fast as the messages are acknowledged.
 void measure_away(Contender& contender, const std::string& scenario, const Options& options,
                   const std::function<std::string()>& next_topic) {
     Clients clients(contender.port, publishers, true, publisher);
@@ -273,7 +273,7 @@ void run_rounds(const Contenders& all, const Options& options) {
     }
 }
 
-/// Those who are online write to one another, in messages a second and seconds.
+/// Connected clients write to one another, in messages a second and seconds.
 using OnlineDriver = Driver<std::pair<double, double>, Figures>;
 
 std::unique_ptr<OnlineDriver> bring_online(const Contender& contender, std::size_t count) {

@@ -169,7 +169,7 @@ void measure_room(Contender& contender, const Options& options) {
     });
 }
 
-/// Someone comes, and the one who came 500 logins ago goes.
+/// A client comes, and the client that came 500 logins ago goes.
 void measure_logins(Contender& contender, const Options& options) {
     std::vector<int> sockets(500, -1);
     std::uint32_t number = 0;

@@ -55,10 +55,10 @@ struct CommonOptions {
     bool events = false;  ///< Pulsegate writes each change of presence to a file
 };
 
-/// What was measured, by what it is and of whom, round by round.
+/// What was measured, by kind and server, round by round.
 using Figures = std::map<std::string, std::map<std::string, std::vector<double>>>;
 
-/// {"what":{"whom":[1.5,...],...},...}; names have no characters to escape.
+/// {"what":{"server":[1.5,...],...},...}; names have no characters to escape.
 inline void write_json(const std::string& path, const Figures& figures) {
     std::ofstream out(path);
     const char* next_what = "{";
@@ -320,7 +320,7 @@ class Driver {
 public:
     using Obey = std::function<Answer(const Order&)>;
 
-    /// `log_in` logs them in and returns who obeys.
+    /// `log_in` logs them in and returns the client that obeys.
     explicit Driver(const std::function<Obey()>& log_in) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) fail("socketpair failed");
@@ -413,7 +413,7 @@ inline void execute_mosquitto(const std::string& binary, std::uint16_t port,
     const auto persistence =
         folder.empty() ? "persistence false"
                        : fmt::format("persistence true\npersistence_location {}/", folder);
-    // Else it would change from root to a user of its own, who has no right to the folder.
+    // Else it would change from root to a user of its own without the right to the folder.
     std::ofstream(file) << fmt::format(
         "user root\nlistener {} 127.0.0.1\nallow_anonymous true\nlog_dest none\n{}\n"
         "max_connections -1\nmax_inflight_messages 256\nmax_queued_messages 0\n",

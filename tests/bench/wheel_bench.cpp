@@ -220,7 +220,7 @@ Cost measure(std::size_t size) {
         touching = ticking = {};
         for (std::size_t second = 0; second < seconds; ++second) {
             const auto last = next + static_cast<std::ptrdiff_t>(touches_per_second);
-            std::shuffle(next, last, random);  // who follows whom changes from time to time
+            std::shuffle(next, last, random);  // the order changes from time to time
 
             const auto start = Clock::now();
             for (; next != last; ++next) alternative.touch(*next);
@@ -303,7 +303,7 @@ int main(int argc, char** argv) {
         measure_all<OurWheel, OurWheelSameSlot, TimerEach, LazyHeap, SetPerSlot, FullScan>(sizes);
     fmt::print(
         "'same slot' shows the wheel's worst ticks: they pass a thirtieth of all connections,\n"
-        "whose deadlines are laps away. Ratios are to the first row of the same column.\n\n");
+        "with deadlines that are laps away. Ratios are to the first row of the same column.\n\n");
     print("touch, ns", 1, &Cost::touch, rows, sizes);
     print("tick, us", 1000, &Cost::tick, rows, sizes);
     print("both, ns a touch", 1, &Cost::both, rows, sizes);

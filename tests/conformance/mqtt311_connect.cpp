@@ -12,7 +12,7 @@ using namespace pulsegate::mqtt311;
 
 namespace {
 
-/// Whoever begins with this is closed without a CONNACK.
+/// A connection that begins with this is closed without a CONNACK.
 void check_no_connack(const Gateway& gateway, const std::string& connect) {
     CAPTURE(connect);
     Conversation(gateway).send(connect).expect_close();

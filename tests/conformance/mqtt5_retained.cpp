@@ -1,4 +1,4 @@
-// MQTT 5.0, section 3.3.1.3: messages that are retained, and who is given them.
+// MQTT 5.0, section 3.3.1.3: retained messages, and the subscriptions that get them.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void publish(Conversation& sender, const std::string& first_byte, const std::str
     sender.send(first_byte + " r s'" + topic + "' k1 [ ] '" + payload + "'").expect("40 02 k1");
 }
 
-/// What is retained for a newcomer who subscribes to this: "topic=payload", sorted.
+/// What a new subscriber of this filter gets as retained: "topic=payload", sorted.
 std::vector<std::string> retained(const Gateway& gateway, unsigned shard,
                                   const std::string& filter) {
     auto newcomer = join(gateway, connect(at_home(shard, "newcomer")));

@@ -99,8 +99,8 @@ public:
     /// Adds a link, which must be passed to a broker with the next call.
     void adopt(KeptLink& link) { links_.push_back(&link); }
 
-    /// As a shard does after each event: delivers to those who are left, unless `in_slices`, ends
-    /// links that are to end, and reports drained ones.
+    /// As a shard does after each event: delivers to the remaining receivers, unless `in_slices`,
+    /// ends links that are to end, and reports drained ones.
     void end_turn();
 
     bool has_messages() const { return !pairs_with_messages().empty(); }

@@ -211,13 +211,13 @@ void CheckedCluster::check_counts() {
 void CheckedCluster::check_losses(std::uint64_t& right, std::uint64_t Counters::*counter,
                                   const char* cause) {
     const auto real = brokers.sum(counter);
-    // Who ends first of those that end in one tick is open, and so is what they lose.
+    // The order of sessions that end in one tick is open, and so is what they lose.
     if (model.ended_together > 1) right = real;
     if (real != right)
         throw Broken(fmt::format("{} messages were lost to {}, {} are right", real, cause, right));
 }
 
-/// `waiting`: so many have expired whose turn has not come, and may be counted already.
+/// `waiting`: so many expired messages have not had their turn, and may be counted already.
 void CheckedCluster::check_expired(std::size_t waiting) {
     const auto real = brokers.sum(&Counters::dropped_expired);
     std::uint64_t& least = model.lost_to_expiry;
@@ -288,7 +288,7 @@ void CheckedCluster::check_empty() {
         none("waiting messages", broker.waiting());
         none("queues", brokers.queues(shard));
         none("shared subscriptions", broker.share_groups());
-        none("who lag behind", broker.admin().sessions().behind());
+        none("watchers that lag behind", broker.admin().sessions().behind());
     }
 }
 

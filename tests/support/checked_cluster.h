@@ -53,12 +53,12 @@ struct PlayedClient {
     bool there() const { return link && link->session && !link->ending; }
 };
 
-/// Real brokers and the model beside each other. Whoever plays tells both what happens, and ends
+/// Real brokers and the model beside each other. The player tells both what happens, and ends
 /// the turn: the model then judges what the clients got, and what the brokers forwarded and hold.
 /// Throws Broken when they are wrong.
 class CheckedCluster {
 public:
-    /// `exact`: the model knows exactly what waits for whom.
+    /// `exact`: the model knows exactly what waits for each client.
     CheckedCluster(const BrokerSettings& settings, unsigned shards, bool exact)
         : brokers(settings, shards),
           model(settings, shards),

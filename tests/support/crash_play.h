@@ -51,7 +51,7 @@ public:
     /// The last events.
     std::string journal() const;
 
-    // -- what scripts are made of; who is not there does nothing
+    // -- steps of scripts; a disconnected client does nothing
 
     using enum CrashPerson;
     using Who = CrashPerson;
@@ -68,7 +68,7 @@ public:
     void cancel(Who who, QoS qos);
     void become_slow(Who who);
     void acknowledge(Who who);
-    /// Everybody who is to be there from the beginning connects and subscribes.
+    /// All clients that are there from the beginning connect and subscribe.
     void arrive();
     bool is_here(Who who) { return client(who).is_here(); }
 

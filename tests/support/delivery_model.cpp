@@ -277,8 +277,8 @@ void DeliveryModel::check_complete() const {
     }
 }
 
-/// One of its members, unless it was given to one who may lose it: what is on its way at QoS 2 ends
-/// with the member's session (MQTT 5.0, 4.8.2).
+/// One of its members, unless it was given to a member that may lose it: what is on its way at QoS
+/// 2 ends with the member's session (MQTT 5.0, 4.8.2).
 void DeliveryModel::check_group(const Entry& entry, Number number) const {
     bool is_sure = false;
     bool may_be_lost = false;

@@ -32,7 +32,7 @@ public:
         Kind kind = Kind::plain;
         bool retain = false;
         bool deletes = false;               ///< what is retained
-        bool for_newcomer = false;          ///< to the inbox of a user who never had a session
+        bool for_newcomer = false;          ///< to the inbox of a user that never had a session
         std::set<std::string> newcomers{};  ///< clients of such users, of a message to the room
         WallMillis due = 0;                 ///< of a delayed message
     };
@@ -94,7 +94,7 @@ private:
         Event acknowledged = never;
         bool refused = false;
         bool sent_again = false;
-        std::set<std::string> met{};  ///< newcomers who came before it was acknowledged
+        std::set<std::string> met{};  ///< newcomers that came before it was acknowledged
         bool may_be_cancelled = false;
         bool cancelled = false;
     };

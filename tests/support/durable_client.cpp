@@ -94,7 +94,7 @@ void DurableClient::lose_connection() {
     link_->end({Cause::connection_lost, Reason::success, "lost"});
 }
 
-/// Whoever does not disconnect has a will.
+/// A client that does not disconnect has a will.
 void DurableClient::break_connection() {
     if (will_ && will_is_certain_ && keeps_session_) lost_wills_.push_back(*will_);
     will_.reset();
@@ -339,8 +339,9 @@ void DurableClient::read(const Publish& publish) {
         const auto [known, added] = received_.emplace(id, number);
         is_new = added;
         if (!is_new && (known->second != number || !publish.dup))
-            throw Broken(fmt::format("{} takes {} for {}, whose identifier {} it has not released",
-                                     terms_.name, number, known->second, id));
+            throw Broken(
+                fmt::format("{} takes {} for {}, but has not released identifier {} of the latter",
+                            terms_.name, number, known->second, id));
     }
     model_.receive(terms_.name,
                    {.number = number,

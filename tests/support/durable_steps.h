@@ -9,7 +9,7 @@
 
 namespace pulsegate {
 
-/// A client whose home is that shard.
+/// A client with that home shard.
 inline std::string client_at(unsigned shard, unsigned shards, std::string name) {
     while (home_shard(name, shards) != shard) name += '+';
     return name;

@@ -42,7 +42,7 @@ auto log_lines() {
 }
 
 /// How many messages between shards may follow from a client's packet, each from the one before.
-/// The most has a watcher of everybody's presence to whom a change comes by mail while it lags: the
+/// A watcher of everybody's presence that gets a change by mail while it lags has the most: the
 /// change, its turn to be told more, and of each shard a query, a page and another turn. A message
 /// to a shared subscription has four if a member goes meanwhile: to the group's shard, to the
 /// member's, back, and to another's.

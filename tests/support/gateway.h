@@ -87,7 +87,7 @@ private:
     std::uint16_t ws_port_ = 0;
 };
 
-/// A user name that begins with `stem` and whose home is `shard` of two shards.
+/// A user name that begins with `stem` and belongs to `shard` of two shards.
 std::string at_home(unsigned shard, std::string_view stem);
 
 /// One client's raw TCP connection, blocking with a timeout. A failed expectation ends the test.

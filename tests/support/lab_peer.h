@@ -102,7 +102,7 @@ public:
             load::Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     }
 
-    /// Has somebody connected who is not accepted yet?
+    /// Is there a connection that is not accepted yet?
     bool is_awaited() const {
         pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
         return ::poll(&waiting, 1, 0) == 1;

@@ -18,7 +18,7 @@ struct ShownState {
     std::uint64_t version;
 };
 
-/// Somebody who keeps what is said of presence, and only the latest.
+/// A watcher that keeps the latest presence of each user.
 class Watcher {
 public:
     Watcher(DurableCluster& brokers, const std::string& name, std::string filter)

@@ -29,7 +29,7 @@ struct SessionScene {
     bool misbehaving = false;
     int delivery_percent = 30;  ///< share of events that deliver messages between shards
 
-    /// Without these the model knows exactly what waits for whom.
+    /// Without these the model knows exactly what waits for each client.
     bool exact() const { return !retained && !shared; }
 };
 

@@ -214,7 +214,7 @@ void SessionModel::arrive(const Note& note, unsigned shard, Millis now) {
     }
 }
 
-/// Who has sent it, on chat topics: the only property that a client can't set.
+/// The sender, on chat topics: the only property that a client can't set.
 PropertyList SessionModel::sender_told(const Note& note) const {
     PropertyList properties;
     if (is_chat_topic(note.topic)) properties.add_user(settings_.sender_property, note.user);
@@ -274,8 +274,8 @@ std::optional<Copy> SessionModel::copy_for(const ModelSession& session, const No
 void SessionModel::check_unwanted(const Note& note, unsigned shard) const {
     for (const auto& [client, session] : sessions_)
         if (session.shard == shard && copy_for(session, note))
-            broken("the message to {} was not sent to the shard of {}, who subscribes to it",
-                   note.topic, client);
+            broken("the message to {} was not sent to the shard of its subscriber {}", note.topic,
+                   client);
 }
 
 // -- subscriptions --

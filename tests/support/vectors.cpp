@@ -156,7 +156,7 @@ constexpr BadVector bad[] = {
     {"DISCONNECT has no flags", v4, client, "e2 00", malformed, "DISCONNECT: reserved flags of the fixed header are set"},
     {"AUTH has no flags", v5, server, "f1 00", malformed, "AUTH: reserved flags of the fixed header are set"},
 
-    // Who may send what
+    // Which side may send which packet
     {"only a client connects", v5, server, "10 r s'MQTT' 05 02 k10 [ ] s'p'", protocol, "CONNECT: only a client sends it"},
     {"only a server accepts", v5, client, "20 r 00 00 [ ]", protocol, "CONNACK: only a server sends it"},
     {"only a client subscribes", v4, server, "82 r k1 s'a/b' 00", protocol, "SUBSCRIBE: only a client sends it"},

@@ -4,8 +4,8 @@
 
 namespace pulsegate {
 
-/// `GET /api/v1/users/{user}/history`: the latest events of a user, newest first, also of a user
-/// who was never logged in.
+/// `GET /api/v1/users/{user}/history`: the latest events of a user, newest first, even of a user
+/// that was never logged in.
 boost::asio::awaitable<ApiReply> show_history(const ApiContext& api, const ApiRequest& request);
 
 }  // namespace pulsegate
