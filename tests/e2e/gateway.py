@@ -31,6 +31,9 @@ def binary():
 # because the gateway counts in them: a machine that is busy with other things may be ten times as slow.
 PATIENCE = 60
 
+# The command of a process that does nothing until it is killed.
+HANGING = "sleep 600"
+
 # Everything is slower in a sanitizer's build, and memory is another.
 SANITIZED = binary().parent.name in ("build-asan", "build-tsan")
 

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gateway import PATIENCE, SANITIZED, binary, lives, wait_until
+from gateway import HANGING, PATIENCE, SANITIZED, binary, lives, wait_until
 from ports import free_port, free_ports
 from redis_server import RedisServer
 
@@ -176,7 +176,7 @@ class CommandTest(Case):
                     run.wait()
 
     def test_the_rest_of_a_script_is_killed_as_well(self):
-        script = ["/bin/sh", "-c", f'sleep 60 & echo $! >>{self.folder}/pids; "$@"; exit', "sh"]
+        script = ["/bin/sh", "-c", f'{HANGING} & echo $! >>{self.folder}/pids; "$@"; exit', "sh"]
         run = KillRun(self.folder, self.folder / "data", "--kills", 1, "--seconds", 1, *NO_PRESENCE, wrapper=script,
                       slowness=SLOWNESS)
         self.assertEqual(run.run()[0], 0, run.said)

@@ -1,9 +1,13 @@
 """Small runs of the load generator, and what they have found."""
 
 import json
+import os
+import re
+import signal
 import subprocess
+from pathlib import Path
 
-from gateway import REPORT, binary
+from gateway import REPORT, binary, let_pass, wait_until
 
 GENERATOR = binary().parent / "pulsegate-loadgen"
 SMALL = {"--clients": "200", "--keepalive": "2s", "--duration": "5s", "--messages": "200/s", "--drain": "2s"}
@@ -28,6 +32,21 @@ def generate(port, *scenario, **options):
         return run.returncode, json.loads(run.stdout)
     except json.JSONDecodeError:
         raise AssertionError(f"status {run.returncode}: {run.stderr}") from None
+
+
+def stand_still(processes, seconds):
+    """Stops the processes for some seconds. Returns when each has run and waited for events twenty times since."""
+    def waits(process):
+        status = Path(f"/proc/{process}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
+
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    let_pass(seconds)
+    before = {process: waits(process) for process in processes}
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
+    wait_until(lambda: all(waits(each) >= before[each] + 20 for each in processes), what="processes that go on")
 
 
 def is_refused(record):

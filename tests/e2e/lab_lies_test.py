@@ -1,7 +1,6 @@
 """The load generator against servers with one fault each. It must find this fault and no other."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -10,8 +9,8 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gateway import Gateway, wait_until
-from lab import OWN, broken, command, generate, is_refused, late
+from gateway import Gateway, let_pass, wait_until
+from lab import OWN, broken, command, generate, is_refused, late, stand_still
 from ports import free_port
 
 LIAR = Path(__file__).with_name("lying_server.py")
@@ -154,10 +153,9 @@ class LiesTest(unittest.TestCase):
             for line in generator.stderr:
                 if line.startswith("running"):
                     break
-            timer = subprocess.Popen(
-                ["/bin/sh", "-c", f"sleep 1; kill -STOP {liar.process.pid}; sleep 1.5; kill -CONT {liar.process.pid}"])
+            let_pass(1)
+            stand_still([liar.process.pid], 1.5)
             out, _ = generator.communicate(timeout=60)
-            timer.wait(60)
         stalled = {check["name"]: check for check in json.loads(out)["checks"]}["server_stalled"]
         self.assertIn(stalled["outcome"], ("failed", "refused"))
         self.assertGreater(stalled["value"], 0)
@@ -168,14 +166,10 @@ class LiesTest(unittest.TestCase):
             for line in generator.stderr:
                 if line.startswith("running"):
                     break
-            workers = subprocess.run(["pgrep", "-P", str(generator.pid)], capture_output=True, text=True, check=True).stdout.split()
+            children = subprocess.run(["pgrep", "-P", str(generator.pid)], capture_output=True, text=True, check=True).stdout
+            workers = [int(child) for child in children.split()]
             for _ in range(2):
-                for worker in map(int, workers):
-                    os.kill(worker, signal.SIGSTOP)
-                subprocess.run(["sleep", "1.5"], check=True)
-                for worker in map(int, workers):
-                    os.kill(worker, signal.SIGCONT)
-                subprocess.run(["sleep", "0.2"], check=True)
+                stand_still(workers, 1.5)
             out, _ = generator.communicate(timeout=60)
         record = json.loads(out)
         self.assertEqual(generator.returncode, 2, record["verdict"])

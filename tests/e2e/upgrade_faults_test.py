@@ -20,7 +20,7 @@ from pathlib import Path
 from socketserver import UnixStreamServer
 from threading import Event, Thread
 
-from gateway import PATIENCE, SANITIZED, Client, Gateway, binary, connect_packet, lives, wait_until
+from gateway import HANGING, PATIENCE, SANITIZED, Client, Gateway, binary, connect_packet, lives, wait_until
 from handover_relay import program_with_fault
 from upgradable import PAUSE, Load, gateway_for
 
@@ -128,7 +128,7 @@ class UpgradeFaultsTest(unittest.TestCase):
             client.subscribe("room/a", qos=1)
             told = Path(gateway.folder.name) / "pid"
             program = Path(gateway.folder.name) / "program"
-            program.write_text(f"#!/bin/sh\necho $$ >{told}.new && mv {told}.new {told} && exec sleep 600\n")
+            program.write_text(f"#!/bin/sh\necho $$ >{told}.new && mv {told}.new {told} && exec {HANGING}\n")
             program.chmod(0o755)
             with ThreadPoolExecutor(1) as threads:
                 upgrade = threads.submit(gateway.ctl, "upgrade", str(program))
@@ -159,7 +159,7 @@ class UpgradeFaultsTest(unittest.TestCase):
     def test_a_drain_is_refused_during_an_upgrade(self):
         with gateway_for() as gateway:
             program = Path(gateway.folder.name) / "program"
-            program.write_text("#!/bin/sh\nexec sleep 600\n")
+            program.write_text(f"#!/bin/sh\nexec {HANGING}\n")
             program.chmod(0o755)
             with ThreadPoolExecutor(1) as threads:
                 upgrade = threads.submit(gateway.ctl, "upgrade", str(program))

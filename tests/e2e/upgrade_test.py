@@ -321,7 +321,8 @@ class FailedUpgradeTest(unittest.TestCase):
             client.subscribe("room/a", qos=1)
             ways = set()
             for tenths in range(0, 12):
-                killed = self.script(gateway, f"(sleep 0.{tenths:02}; kill -9 $$) & exec {binary()} \"$@\"")
+                moment = f"0.{tenths:02}"
+                killed = self.script(gateway, f"(sleep {moment}; kill -9 $$) & exec {binary()} \"$@\"")  # the moment is the fault
                 done = gateway.ctl("upgrade", "--dry-run", "--longest-pause", PAUSE, killed)
                 ways.add(done.returncode)
                 client.publish("room/a", b"x", qos=1)

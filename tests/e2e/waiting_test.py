@@ -1,7 +1,8 @@
-"""No end-to-end test depends on how fast the machine is: they wait for events. This finds tests that
-assume that some time is enough."""
+"""End-to-end tests wait for events, so they don't depend on the speed of the machine. This finds tests that assume that
+some time is enough."""
 
 import ast
+import re
 import unittest
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from gateway import PATIENCE
 
 FOLDER = Path(__file__).parent
 # Functions that may sleep. The line says why.
-SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "let_pass_meanwhile", "log"}, "handover_relay.py": {"kill_now"}}
+SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "let_pass_meanwhile", "log"}, "handover_relay.py": {"kill_now"},
+            "upgrade_test.py": {"test_a_new_process_that_is_killed_on_its_way_harms_nobody"}}
+# A sleep in a shell script. HANGING in gateway.py is the one that scripts may have.
+SCRIPT = re.compile(r"\bsleep +[\d.]")
 CLOCKS = {"monotonic", "time", "perf_counter"}
 SHORTEST = 10  # seconds
 # What waits for an event, and the place of its timeout.
@@ -62,15 +66,35 @@ class Waits(ast.NodeVisitor):
         if node.module == "time" or node.module == "asyncio" and "sleep" in (each.name for each in node.names):
             self.note(node, f"names of `{node.module}` are imported: say {node.module}.sleep, so that it is found")
 
+    def check_sleep(self, node):
+        if not SLEEPERS.get(self.name, set()) & set(self.functions):
+            self.note(node, "sleep: wait for an event; let_pass is for a pause that the test itself makes, HANGING for a process "
+                            "that stands still")
+        elif "  # " not in self.lines[node.lineno - 1]:
+            self.note(node, "sleep without a reason on its line")
+
     def visit_Attribute(self, node):
         if is_of({"time", "asyncio"}, node, {"sleep"}):
-            if not SLEEPERS.get(self.name, set()) & set(self.functions):
-                self.note(node, "sleep: wait for an event; let_pass is for a pause that the test itself makes")
-            elif "  # " not in self.lines[node.lineno - 1]:
-                self.note(node, "sleep without a reason on its line")
+            self.check_sleep(node)
+        self.generic_visit(node)
+
+    def visit_Assign(self, node):
+        if self.name != "gateway.py" or ast.unparse(node.targets[0]) != "HANGING":
+            self.generic_visit(node)
+
+    def visit_Constant(self, node):
+        if isinstance(node.value, str) and SCRIPT.search(node.value):
+            self.check_sleep(node)
+
+    def visit_JoinedStr(self, node):
+        for part, value in zip(node.values, node.values[1:]):
+            if isinstance(part, ast.Constant) and part.value.endswith("sleep ") and isinstance(value, ast.FormattedValue):
+                self.check_sleep(node)
         self.generic_visit(node)
 
     def check_sequence(self, parts):
+        if parts and isinstance(parts[0], ast.Constant) and parts[0].value == "sleep":
+            self.check_sleep(parts[0])
         for option, value in zip(parts, parts[1:]):
             if isinstance(option, ast.Constant) and option.value == "-W" and (number(value) or SHORTEST) < SHORTEST:
                 self.note(option, f"-W {number(value):g}: what comes may take longer")
@@ -121,12 +145,15 @@ class WaitingTest(unittest.TestCase):
                      "self.assertLess(time.monotonic() - began, 1)", "took = time.time() - began\nassert took < 9.9",
                      "self.worst = max(self.worst, time.monotonic() - began)\nself.assertLessEqual(self.worst, 5)",
                      "self.assertGreater(3, time.monotonic() - began)", "wait_until(is_there, 20)",
-                     "wait_until(is_there, timeout=20)", "gateway.wait_for_log('ready', 30)", "node.await_ready(20)"):
+                     "wait_until(is_there, timeout=20)", "gateway.wait_for_log('ready', 30)", "node.await_ready(20)",
+                     "subprocess.run(['sleep', '1.5'])", "subprocess.run(('sleep', str(seconds)))", "run('sleep', 1)",
+                     "run(['sh', '-c', 'true; sleep' ' 1'])", "run(f'sleep {seconds}; true', shell=True)"):
             with self.subTest(text):
                 self.assertEqual(len(Waits("x_test.py", text).found), 1)
         for text in ("let_pass(1)", "run('-W', '60')", "self.assertLess(time.monotonic() - began, 10)",
                      "self.assertGreater(time.monotonic() - began, 1)", "self.assertLess(time.time(), 1)",
-                     "wait_until(is_there, 60)", "wait_until(is_there, what='20')", "gateway.wait_for_log('ready')"):
+                     "wait_until(is_there, 60)", "wait_until(is_there, what='20')", "gateway.wait_for_log('ready')",
+                     "run(f'exec {HANGING}', shell=True)", "topic('calm/sleep/5')"):
             with self.subTest(text):
                 self.assertEqual(Waits("x_test.py", text).found, [])
 
