@@ -301,7 +301,7 @@ Outcome play(Rules rules, unsigned failovers, unsigned most_wrong, std::uint64_t
 
 }  // namespace
 
-TEST_CASE("no node writes upon rows that are not its own, whatever fails over") {
+TEST_CASE("no node writes rows that are not its own, after any failover") {
     const Outcome outcome = play({}, sanitized ? 100 : 2'000, 1);
     CHECK(outcome.claims > outcome.failovers / 2);
     CHECK_MESSAGE(outcome.wrong == 0, outcome.first);

@@ -367,7 +367,7 @@ TEST_CASE("the will of a login that is taken over before its CONNACK is not publ
     CHECK(of.brokers->recorded[0].cause == Cause::login);
 }
 
-TEST_CASE("what waits in the inbox is handed out to a device when its login is accepted") {
+TEST_CASE("messages that wait in the inbox are handed out to a device when its login is accepted") {
     RefusedLogin of;
     of.phone.connect(true);
     of.brokers.settle();

@@ -289,7 +289,7 @@ TEST_CASE("more delayed messages than are taken at a time are all published, in 
     receiver.expect_nothing();
 }
 
-TEST_CASE("what is due in one second comes at a pace") {
+TEST_CASE("delayed messages that are due in one second come at a limited rate") {
     constexpr int a_second = 8000;
     Scene scene([](Config& config) { config.max_message_rate = 0; });
     Conversation receiver(scene.gateway);

@@ -85,7 +85,7 @@ TEST_CASE(
     CHECK(phone.take() == hex(wire("20 r2 01 00")));
 }
 
-TEST_CASE("what a client publishes at QoS 2 is stored in its order, though the first has to wait") {
+TEST_CASE("a client's messages of QoS 2 are stored in order, though the first has to wait") {
     DurableCluster brokers;
     PlainClient desk(brokers, "desk");
     PlainClient phone(brokers, "phone");

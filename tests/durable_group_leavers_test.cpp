@@ -165,7 +165,9 @@ TEST_CASE(
     CHECK(worker.take().ends_with(hex("hello")));
 }
 
-TEST_CASE("what was under way at QoS 2 to a member that ended goes to nobody else at any start") {
+TEST_CASE(
+    "a message that was under way at QoS 2 to a member that ended goes to no other member at any "
+    "start") {
     DurableCluster brokers(shards);
     const std::string name = client_at(other, shards, "helper");
     PlainClient helper(brokers, name, name, Version::v5_0);
@@ -210,7 +212,7 @@ TEST_CASE("a member's own copy of a message does not take its group's with it") 
     CHECK(worker.take().ends_with(hex("hello")));
 }
 
-TEST_CASE("what a member has that has ended does not stay in the store") {
+TEST_CASE("messages of a member that has ended do not stay in the store") {
     DurableCluster brokers(shards);
     PlainClient helper(brokers, client_at(other, shards, "helper"));
     PlainClient worker(brokers, client_at(home, shards, "worker"));
@@ -225,7 +227,8 @@ TEST_CASE("what a member has that has ended does not stay in the store") {
     CHECK_FALSE(brokers.has_owner(OwnerKind::retired, "", "1"));
 }
 
-TEST_CASE("whatever a member leaves to its group, the shard's clients may go on publishing") {
+TEST_CASE(
+    "the shard's clients may go on publishing after a member has left messages to its group") {
     constexpr unsigned count = 20'001;
     BrokerSettings settings;
     settings.max_queued_messages = count;

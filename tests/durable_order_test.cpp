@@ -53,7 +53,7 @@ TEST_CASE("nothing overtakes a message that waits for its commit, whatever the Q
     CHECK(joined_texts(phone) == "m1 m2 m3");
 }
 
-TEST_CASE("what waited at alternating QoS comes in its order") {
+TEST_CASE("messages that waited at alternating QoS come in order") {
     DurableCluster brokers;
     PlainClient phone(brokers, "phone");
     PlainClient desk(brokers, "desk");

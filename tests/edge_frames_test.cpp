@@ -68,7 +68,7 @@ TEST_CASE("a frame that is cut anywhere is malformed, and nothing is taken") {
     }
 }
 
-TEST_CASE("whatever another node sends, frames are taken to the end or refused") {
+TEST_CASE("frames with damaged or random bytes are taken to the end or refused") {
     std::mt19937 random(2);
     std::string good;
     append(good, {.kind = EdgeFrameKind::open, .contents = encode(some_login())});

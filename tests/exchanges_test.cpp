@@ -6,7 +6,7 @@
 
 using namespace pulsegate;
 
-TEST_CASE("what was released lately may be released again, and nothing else") {
+TEST_CASE("an identifier that was released lately may be released again, and no other") {
     Outbox::Totals totals;
     Exchanges exchanges;
     CHECK_FALSE(exchanges.release(1));

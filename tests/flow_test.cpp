@@ -223,7 +223,7 @@ TEST_CASE("a consumer that does not read is cut, and others get their messages")
         }
 }
 
-TEST_CASE("what waits for clients that do not read counts together, on whatever shards they are") {
+TEST_CASE("output that waits for clients that do not read counts together on all shards") {
     constexpr std::size_t budget = 4 * 1024 * 1024;
     const char* const cut = "slow consumer: total output budget exceeded";
     Gateway gateway([](Config& config) {

@@ -117,7 +117,7 @@ TEST_CASE("a program takes over only if its settings allow what connected client
     CHECK(objection(decode_hello(encode(other)), own) == "");
 }
 
-TEST_CASE("what the processes of an upgrade tell each other arrives as it was said") {
+TEST_CASE("messages between the processes of an upgrade arrive unchanged") {
     const Ready ready =
         decode_ready(encode(Ready{.adopted = 7, .refused = 1, .divides_rooms = true}));
     CHECK(ready.adopted == 7);

@@ -68,7 +68,8 @@ TEST_CASE("when a quota ends a session, another device that is connected gets wh
     CHECK(texts(of.tablet) == "m1 m2 m3 ");
 }
 
-TEST_CASE("what a device had comes in its order, though it was not sent all of it again") {
+TEST_CASE(
+    "another device gets a device's messages in order, though not all of them were sent again") {
     DevicesOfBob of;
     of.phone.lose_connection();
     of.phone.receive_maximum = 2;
@@ -81,7 +82,8 @@ TEST_CASE("what a device had comes in its order, though it was not sent all of i
     CHECK(texts(of.tablet) == "m1 m2 m3 ");
 }
 
-TEST_CASE("what a device had at QoS 2 goes to another device, unless it has confirmed it") {
+TEST_CASE(
+    "a device's messages of QoS 2 go to another device, unless the first has confirmed them") {
     for (const bool restarts : {false, true}) {
         CAPTURE(restarts);
         DevicesOfBob of({}, QoS::exactly_once);

@@ -85,7 +85,7 @@ TEST_CASE("an inbox's name has 1,024 bytes at most, for clients, wills and every
     }
 }
 
-TEST_CASE("what a user has in inboxes is bounded in bytes, and by their number") {
+TEST_CASE("a user's messages in inboxes are bounded in bytes and in number of inboxes") {
     for (const unsigned shards : {1u, 3u})
         for (const bool has_store : {false, true}) {
             if (!has_store && shards > 1) continue;  // other shards can't be waited for

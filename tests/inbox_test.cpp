@@ -46,7 +46,7 @@ void expect_nothing_more(Conversation& sender, std::initializer_list<Conversatio
 
 }  // namespace
 
-TEST_CASE("what is sent to a user's inbox reaches all devices, though they never subscribed") {
+TEST_CASE("a message to a user's inbox reaches all devices, though they never subscribed") {
     Gateway gateway;
     for (const unsigned from : {0u, 1u})
         for (const unsigned to : {0u, 1u}) {
@@ -275,7 +275,7 @@ TEST_CASE("with inbox-expiry 0 the inbox of a user without devices keeps nothing
     device(gateway, v4, "bob", "phone").expect_nothing();
 }
 
-TEST_CASE("what is sent to a user without a session waits for the first device, in order") {
+TEST_CASE("messages to a user without a session wait for the first device, in order") {
     Gateway gateway;
     for (const unsigned from : {0u, 1u})
         for (const unsigned home : {0u, 1u}) {
@@ -299,7 +299,7 @@ TEST_CASE("what is sent to a user without a session waits for the first device, 
         }
 }
 
-TEST_CASE("what the first device has not acknowledged goes on to the next one") {
+TEST_CASE("messages that the first device has not acknowledged go to the next one") {
     Gateway gateway;
     const auto user = at_home(0, "bob");
     const auto topic = text("inbox/" + user);

@@ -92,7 +92,7 @@ MessageRef message(Stamp stamp) {
 
 }  // namespace
 
-TEST_CASE("what one turn brings is one unit, and lazy if all of it is") {
+TEST_CASE("the operations of one turn are one unit, which is lazy if all of them are") {
     Journals all;
     all.journal.add_lazily(EndOwner{1});
     all.journal.add_lazily(EndOwner{2});
@@ -226,7 +226,7 @@ TEST_CASE("units after a refusal are new to the store, though nothing is handed 
     CHECK(put() > refused);
 }
 
-TEST_CASE("what is refused is handed in again, in order, until it is committed") {
+TEST_CASE("refused operations are handed in again, in order, until they are committed") {
     Journals all;
     for (const OwnerId owner : {1u, 2u}) {
         all.journal.add(EndOwner{owner}, all.part(owner));
@@ -309,7 +309,7 @@ TEST_CASE("after a refusal, only the last state of a row is kept") {
     CHECK(all.journal.bytes() == 0);
 }
 
-TEST_CASE("what is to be stored because a turn's unit is refused at once is not lost") {
+TEST_CASE("operations that follow from a refusal in the same turn are not lost") {
     Journals all;
     all.journal.add(EndOwner{1});
     all.journal.flush();

@@ -205,7 +205,7 @@ TEST_CASE("two members of one name are refused, in the claims and in the header"
           "!its header can't be read");
 }
 
-TEST_CASE("what is not a JSON object is refused") {
+TEST_CASE("a token's part that is not a JSON object is refused") {
     for (const char* bad : {"", "null", "[]", "\"alice\"", "{", "{\"sub\":\"alice\"}}", "{'sub':1}",
                             "{\"sub\":\"alice\",}", "\xEF\xBB\xBF{}", "{\"a\":NaN}"}) {
         CHECK(ask(bad) == "!its claims can't be read");

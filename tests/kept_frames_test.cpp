@@ -30,7 +30,7 @@ TEST_CASE("frames are written in order, and kept until they are acknowledged") {
 }
 
 // The model: all frames are one text, of which the other node has received a part.
-TEST_CASE("the other node gets each byte once, whatever is acknowledged and resumed") {
+TEST_CASE("the other node gets each byte once, for any acknowledgements and resumptions") {
     std::mt19937 random(36);
     for (int round = 0; round < 300; ++round) {
         KeptFrames kept;

@@ -109,7 +109,8 @@ TEST_CASE_FIXTURE(JudgedRun, "hostile clients need not come in") {
     CHECK(not_passed().empty());
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "what had not happened yet when the run was interrupted is no fault") {
+TEST_CASE_FIXTURE(JudgedRun,
+                  "an event that was still to come when the run was interrupted is no fault") {
     record.interrupted = true;
     scenario.groups[0].clients = 200;
     record.totals.add(Count::vanished, 3);
@@ -348,7 +349,7 @@ TEST_CASE("faults that slowness can't cause fail even if the generator was the b
     CHECK(overall(run.checks()) == Outcome::failed);
 }
 
-TEST_CASE("what does not occur in a scenario is skipped, and says why") {
+TEST_CASE("a check that does not apply to a scenario is skipped, and says why") {
     JudgedRun run;
     run.scenario.groups[0].qos = {1, 0, 0};
     run.scenario.groups[0].watches = 0;

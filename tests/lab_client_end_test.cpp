@@ -13,7 +13,7 @@ using load::Stage;
 
 // -- faults of the server --
 
-TEST_CASE("what the protocol does not allow ends the connection with a clear cause") {
+TEST_CASE("a violation of the protocol ends the connection with a clear cause") {
     const auto cause = [](std::string_view packet, Version version = Version::v3_1_1) {
         Talk talk(version);
         talk.log_in(version == Version::v5_0 ? "20 r 00 00 [ ]" : "20 r 00 00");

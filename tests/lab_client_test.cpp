@@ -148,7 +148,8 @@ TEST_CASE("packets are read however they are split") {
     talk.expect("40 r k5 | c0 r");
 }
 
-TEST_CASE("at QoS 2, what comes again before its PUBREL is answered and told as such") {
+TEST_CASE(
+    "a message of QoS 2 that comes again before its PUBREL is answered, and reported as repeated") {
     Talk talk;
     talk.log_in();
     talk.send("34 r s'a' k6 'two' | 3c r s'a' k6 'two'", {"received a=two", "again two"});
@@ -167,7 +168,7 @@ TEST_CASE("a PUBREL for no message is answered in 5.0 with the reason") {
     talk.expect("70 r k9 92");
 }
 
-TEST_CASE("what was received at QoS 2 is remembered as long as the session is kept") {
+TEST_CASE("received messages of QoS 2 are remembered as long as the session is kept") {
     Talk talk(Version::v3_1_1, true);
     talk.log_in();
     talk.send("34 r s'a' k6 'two'", {"received a=two"});
@@ -260,7 +261,8 @@ TEST_CASE("the server's Receive Maximum is respected, and messages wait in order
     CHECK(talk.client.waiting() == 1);
 }
 
-TEST_CASE("what the server has declared not to take is not sent, and told as refused") {
+TEST_CASE(
+    "a message that the server has declared not to take is not sent, and reported as refused") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ 24 01 27 w20 ]");
     talk.diary.lines.clear();
@@ -280,7 +282,7 @@ TEST_CASE("a client has room for so many messages, and takes no more") {
     CHECK(talk.client.waiting() == load::Outflow::most_messages - 1);
 }
 
-TEST_CASE("when the connection of a clean session ends, what has no answer is in doubt") {
+TEST_CASE("when the connection of a clean session ends, messages without an answer are in doubt") {
     Talk talk;
     talk.log_in();
     CHECK(talk.client.publish("a", "one", QoS::at_least_once, 11));
@@ -328,7 +330,8 @@ TEST_CASE("a server that has completed a message before may not know it in recov
     talk.send("70 r k1 92", {"acknowledged 1 success"});
 }
 
-TEST_CASE("when a kept session is gone, what was sent is in doubt, and what waited is sent") {
+TEST_CASE(
+    "when a kept session is gone, sent messages are in doubt, and waiting messages are sent") {
     Talk talk(Version::v5_0, true);
     talk.log_in("20 r 00 00 [ 21 k1 ]");
     talk.client.publish("a", "1", QoS::at_least_once, 1);

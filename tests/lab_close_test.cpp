@@ -31,7 +31,7 @@ TEST_CASE("a close is early from before the send, and late from after it") {
     CHECK(judge.judge({31'500ms, 31'500ms - slow_send, 0ms}, limit) == Expiry::in_time);
 }
 
-TEST_CASE("what a stall of the generator hides is unclear") {
+TEST_CASE("a close that a stall of the generator hides is unclear") {
     CHECK(judge.judge(close_after(33s, 3s), limit) == Expiry::unclear);
     CHECK(judge.judge(close_after(30'500ms, 2s), limit) == Expiry::unclear);
     CHECK(judge.judge(close_after(30'900ms, 800ms), limit) == Expiry::in_time);

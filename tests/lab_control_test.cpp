@@ -130,7 +130,7 @@ TEST_CASE("frames are cut out of a stream, wherever its pieces end") {
     }
 }
 
-TEST_CASE("what is no frame, or too large for an unknown caller, breaks the stream") {
+TEST_CASE("a malformed frame, or one too large for an unknown caller, breaks the stream") {
     FrameReader reader(10);
     reader.add(as_bytes(std::string_view("\0\0\0\2X{}", 7)));
     CHECK_FALSE(reader.next());

@@ -235,7 +235,7 @@ TEST_CASE("a client that is always there misses what is lost, and nothing else")
     }
 }
 
-TEST_CASE("what a client misses is put down to the cause of its absence") {
+TEST_CASE("the messages that a client misses are counted by the cause of its absence") {
     for (std::uint32_t seed = 0; seed < 1000; ++seed) {
         Model model(seed);
         const bool kept = model.chance(50);
@@ -278,7 +278,7 @@ TEST_CASE("a client that was never connected misses nothing by the server's faul
     CHECK(outcome.lost == 1);  // the last one
 }
 
-TEST_CASE("what was sent to a client long after it had come back must arrive") {
+TEST_CASE("a message that was sent to a client long after its return must arrive") {
     using namespace std::chrono_literals;
     const Time begin{1h};
     FlowTotal total = total_of_ten(begin);
@@ -320,7 +320,7 @@ TEST_CASE("what was sent to a client long after it had come back must arrive") {
     }
 }
 
-TEST_CASE("what was sent long after a client had come for the first time must wait for it") {
+TEST_CASE("a message that was sent long after a client's first connection must wait for it") {
     using namespace std::chrono_literals;
     const Time begin{1h};
     FlowTotal total = total_of_ten(begin);
@@ -370,7 +370,7 @@ TEST_CASE("a repetition is allowed on another connection, marked, at QoS 1") {
     CHECK(flow.arrive(1, QoS::at_least_once, true, 2) == Arrival::again);
 }
 
-TEST_CASE("what a sender repeats may come again, and only that") {
+TEST_CASE("only messages that a sender repeats may come again") {
     ReceivedFlow flow(1);
     for (std::uint32_t number = 0; number < 10; ++number)
         CHECK(flow.arrive(number, QoS::at_least_once, false, 1) == Arrival::first);

@@ -64,7 +64,7 @@ TEST_CASE("what the owner can't use yet comes again with more behind it") {
     CHECK(scene.run.until([&] { return scene.log.received == "abcdefgh"; }));
 }
 
-TEST_CASE("what the socket doesn't take is sent later, in order") {
+TEST_CASE("bytes that the socket doesn't take are sent later, in order") {
     Scene scene;
     LabConnection other = scene.connected();
     std::string all;
@@ -136,7 +136,8 @@ TEST_CASE("a reset is a failure, and a refused connection too") {
     CHECK(scene.log.cause == "Connection refused");
 }
 
-TEST_CASE("what the server said before it reset is read, although a send has failed by then") {
+TEST_CASE(
+    "bytes that the server sent before its reset are read, although a send has failed by then") {
     Scene scene;
     LabConnection other = scene.connected();
     scene.stream.send("unread");

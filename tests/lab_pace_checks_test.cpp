@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(JudgedRun, "hostile clients are not blamed for a storm") {
     slow_down(34, 35, 30s);
     CHECK(outcome("hostile") == Outcome::failed);
 
-    SUBCASE("where there is only a storm, nothing can be said") {
+    SUBCASE("if there is only a storm, nothing can be said") {
         storm_from(25, 45);
         CHECK(check("hostile").outcome == Outcome::skipped);
         CHECK(check("hostile").detail == "the time with hostile clients is all storm");

@@ -156,7 +156,7 @@ TEST_CASE("each subscription has a QoS of its own, by which its messages are jud
     }
 }
 
-TEST_CASE("what the protocol forbids is counted, whatever the client is doing") {
+TEST_CASE("violations of the protocol are counted in each state of the client") {
     Scenario scenario;
     add_group(scenario, 1);
     LabSwarm lab(scenario);
@@ -237,7 +237,7 @@ TEST_CASE(
     CHECK(lab.count(Count::closed_early) == 0);
 }
 
-TEST_CASE("a ping that was overdue is missed, however its client leaves") {
+TEST_CASE("an overdue ping counts as unanswered, for each way in which its client leaves") {
     Scenario scenario;
     scenario.ping_within = std::chrono::nanoseconds(1);
     Group& group = add_group(scenario, 1);
@@ -322,7 +322,7 @@ TEST_CASE("under an unreleased identifier only the same message may come") {
     }
 }
 
-TEST_CASE("what the server never releases is counted, but not what the end may have cut") {
+TEST_CASE("messages that the server never releases are counted, unless the end may have cut them") {
     for (const bool is_cut : {false, true}) {
         CAPTURE(is_cut);
         Scenario scenario = room_of_one();

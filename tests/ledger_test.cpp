@@ -228,7 +228,7 @@ TEST_CASE("a unit that breaks a rule of the tables is refused alone") {
     CHECK(stored_of(*store, {5, 6, 7, 8}) == std::vector<Stamp>{5, 8});
 }
 
-TEST_CASE("what arrives during a commit is the next commit, with one sync") {
+TEST_CASE("units that arrive during a commit are the next commit, with one sync") {
     Store store;
     commit(*store, {session(1)});
     const auto before = store.disk().syncs();
@@ -296,7 +296,7 @@ TEST_CASE("a disk that fails for too long has everything refused, until it works
     CHECK(stored_of(*store, {5, 6, 7}) == std::vector<Stamp>{7});
 }
 
-TEST_CASE("what a source submits before it knows that a unit was refused is refused, too") {
+TEST_CASE("units that a source submits before it knows of a refusal are refused, too") {
     const QuietLog quiet;
     Store store({.patience = 20ms});
     commit(*store, {session(1)});
@@ -459,7 +459,7 @@ TEST_CASE("fsync = 1s syncs the log within a second") {
     CHECK(last.get() == Outcome::committed);
 }
 
-TEST_CASE("the floor is above all stamps of the time before, however far ahead they were") {
+TEST_CASE("the floor is above all earlier stamps, even if they were far ahead") {
     Store store(each_kind());
     const Stamp future = stamp_at(wall_now() + 86'400'000);
     const Stamp first = store.began().floor;

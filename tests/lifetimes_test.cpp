@@ -87,7 +87,7 @@ public:
 
 // -- inboxes --
 
-TEST_CASE("an inbox lasts from its last message on, whatever restarts come between") {
+TEST_CASE("the lifetime of an inbox begins with its last message, also over restarts") {
     const Steps steps{
         [](World& world) { send_to_bob(world, "one"); },
         [](World& world) { world.pass(700); },
@@ -97,7 +97,7 @@ TEST_CASE("an inbox lasts from its last message on, whatever restarts come betwe
     play(inboxes_of(1000), steps, [](World& world) { CHECK(waits_for_bob(world) == "one two "); });
 }
 
-TEST_CASE("an inbox ends, whatever restarts come between") {
+TEST_CASE("an inbox ends in time, also over restarts") {
     const Steps steps{
         [](World& world) { send_to_bob(world, "one"); }, [](World& world) { world.pass(500); },
         [](World& world) { world.pass(700); },  // a start counts on from a minute ahead
@@ -108,7 +108,7 @@ TEST_CASE("an inbox ends, whatever restarts come between") {
     });
 }
 
-TEST_CASE("what a session has got from the inbox, and not acknowledged, lasts as long as it") {
+TEST_CASE("unacknowledged messages from the inbox last as long as the session") {
     for (const End end : ends_with_commits) {
         CAPTURE(static_cast<int>(end));
         World world(inboxes_of(100));
@@ -135,7 +135,9 @@ TEST_CASE("what a session has got from the inbox, and not acknowledged, lasts as
     }
 }
 
-TEST_CASE("what a device has got from the inbox waits for the next one, however long it was here") {
+TEST_CASE(
+    "messages that a device got from the inbox wait for the next device, even after a long "
+    "connection") {
     for (const End end : ends_with_commits) {
         CAPTURE(static_cast<int>(end));
         World world(inboxes_of(100));
@@ -333,8 +335,8 @@ TEST_CASE("a member of a room gets what is published after a stop has ended its 
 }
 
 TEST_CASE(
-    "what waits in a room for a member without a device ends in time, or late if the clock is put "
-    "back") {
+    "messages that wait in a room for a member without a device end in time, or late if the clock "
+    "is put back") {
     for (const int set : {0, 5000, -5000}) {
         CAPTURE(set);
         World world(inboxes_of(1000));

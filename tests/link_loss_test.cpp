@@ -174,7 +174,7 @@ TEST_CASE("a stream goes on if something arrives on each connection") {
     }
 }
 
-TEST_CASE("what the other node has received when it connects again is progress") {
+TEST_CASE("frames that the other node has received before it connects again count as progress") {
     const QuietLog quiet;
     asio::io_context io;
     ToldStream told(io, {.tick = tick});

@@ -120,7 +120,7 @@ TEST_CASE("a line of JSON is an object with the same, and with the fields that i
     CHECK(full.at("reason") == "spam");
 }
 
-TEST_CASE("whatever a message or a name holds, a line of JSON is one valid line") {
+TEST_CASE("a line of JSON is one valid line for any message and names") {
     const LineWithFields line(
         {.client = "a\nb\"c\\", .user = "x\xFFy", .address = "", .reason = ""});
     const auto text = written(LogFormat::json, "quote \" tab \t bad \xC3");

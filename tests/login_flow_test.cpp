@@ -105,7 +105,7 @@ TEST_CASE("a login that waits before it takes over ends with the gateway, wherev
     }
 }
 
-TEST_CASE("what a client sends behind its CONNECT is read when the login has waited") {
+TEST_CASE("packets behind a CONNECT are read when the login has waited") {
     Gateway gateway([](Config& config) { config.client_limits.duel_takeovers = 1; });
     for (const unsigned shard : {0u, 1u}) {
         const auto name = at_home(shard, "eager");

@@ -295,7 +295,7 @@ TEST_CASE("DISCONNECT by the client ends the connection without an answer") {
     Conversation(gateway).login("s", Version::v5_0).send("e0 r 00 [ 1f s'bye' ]").expect_close();
 }
 
-TEST_CASE("what a client sends after its DISCONNECT has no effect") {
+TEST_CASE("packets after a client's DISCONNECT have no effect") {
     Gateway gateway;
     Conversation watcher(gateway);
     watcher.login("watcher").send("82 r k1 s'x' 00").expect("90 03 k1 00");

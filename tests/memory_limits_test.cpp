@@ -146,7 +146,7 @@ TEST_CASE("QoS 2 identifiers that a client has left unreleased count as memory o
     }
 }
 
-TEST_CASE("what waits for the store holds its clients up beyond a bound: a will counts, too") {
+TEST_CASE("a client is refused while too much waits for the store, wills included") {
     BrokerSettings settings;
     settings.most_unstored_bytes = 1000;
     DurableCluster brokers(1, settings);
@@ -161,7 +161,7 @@ TEST_CASE("what waits for the store holds its clients up beyond a bound: a will 
     CHECK_FALSE(brokers->broker(0).store_lags());
 }
 
-TEST_CASE("while the store is in trouble, what clients add to it is bounded") {
+TEST_CASE("while the store fails, the data that clients add to it is bounded") {
     BrokerSettings settings;
     settings.most_unstored_bytes = 4000;
     DurableCluster brokers(1, settings);

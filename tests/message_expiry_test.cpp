@@ -327,7 +327,7 @@ TEST_CASE("a message that expires at another time does not cost a look at the ot
     CHECK(waiting.expired() == 10);
 }
 
-TEST_CASE("what has expired before it waits takes no place") {
+TEST_CASE("a message that has expired before it waits takes no place") {
     BrokerSettings settings = small_queues();
     settings.max_queued_messages = 1;
     for (const Target target : {Target::session, Target::inbox, Target::room}) {
@@ -398,7 +398,7 @@ TEST_CASE("inboxes in which everything has expired make room for others") {
     CHECK(waiting.brokers->sum(&Counters::dropped_no_inbox) == 2);
 }
 
-TEST_CASE("what has expired while the gateway was down does not wait afterwards") {
+TEST_CASE("messages that have expired while the gateway was down do not wait afterwards") {
     const QuietLog quiet;
     const TemporaryFolder folder;
     FaultyDisk disk;

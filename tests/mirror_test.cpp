@@ -167,7 +167,7 @@ TEST_CASE("each partition has the rows of its users, and of a message those of i
     CHECK(fields_of(rows, "subscription", partition_of(user_bob)).empty());
 }
 
-TEST_CASE("what an owner that ended before a restart had is deleted in its partition, too") {
+TEST_CASE("rows of an owner that ended before a restart are deleted in its partition, too") {
     MemoryRows rows;
     {
         SqliteLedger ledger(mirrored_in(rows));
@@ -231,7 +231,7 @@ TEST_CASE("an import has the messages that wait for later receivers only") {
         CHECK(fields_of(rows, "message", partition).empty());
 }
 
-TEST_CASE("what was told committed is in the rows, whatever they answer and whenever it dies") {
+TEST_CASE("committed units are in the rows, after any answers and a crash at any step") {
     const QuietLog quiet;
     const LedgerScript written = written_script();
     constexpr std::uint32_t seeds = sanitized ? 20 : 60;
@@ -246,7 +246,7 @@ TEST_CASE("what was told committed is in the rows, whatever they answer and when
     }
 }
 
-TEST_CASE("what was refused without an answer is put back with the next write") {
+TEST_CASE("rows of a write without an answer are put back with the next write") {
     const QuietLog quiet;
     MemoryRows rows;
     SqliteLedger ledger(mirrored_in(rows));

@@ -236,7 +236,7 @@ TEST_CASE("packet identifiers go round without meeting one that is in flight") {
     CHECK(wraps == 2);
 }
 
-TEST_CASE("what came by a shared subscription can be taken out, and the rest stays in order") {
+TEST_CASE("messages of a shared subscription can be taken out, and the rest stays in order") {
     Outbox::Totals totals;
     Outbox outbox(totals);
     CHECK_FALSE(outbox.has_shared());
@@ -258,7 +258,7 @@ TEST_CASE("what came by a shared subscription can be taken out, and the rest sta
     CHECK(text(outbox.send_next(window, 2, no_owner)) == "waits#3");
 }
 
-TEST_CASE("what was sent again is taken out before what was not yet") {
+TEST_CASE("messages that were sent again are taken out before those that were not") {
     Outbox::Totals totals;
     Outbox outbox(totals);
     for (std::uint16_t last = 0; last < 3; ++last)

@@ -65,7 +65,7 @@ TEST_CASE("bytes are told once, and more of them again, though none have been re
     CHECK(watched.news().size() == 1);
 }
 
-TEST_CASE("what happens to a closed socket is not told, even if another process has it, too") {
+TEST_CASE("events of a closed socket are not reported, even if another process has it, too") {
     Poller poller;
     Watched watched(poller);
     REQUIRE(poller.add(watched.own.get(), watched));
@@ -75,7 +75,7 @@ TEST_CASE("what happens to a closed socket is not told, even if another process 
     CHECK(watched.news().empty());
 }
 
-TEST_CASE("what was there before is told as well") {
+TEST_CASE("events from before the registration are reported as well") {
     Poller poller;
     Watched watched(poller);
     watched.say("a");

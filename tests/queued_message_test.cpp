@@ -108,7 +108,7 @@ TEST_CASE("a message that the store no longer has is taken out of the queue") {
     CHECK(stored.outbox.idle());
 }
 
-TEST_CASE("what is merged into a queue takes its place in the order of stamps") {
+TEST_CASE("messages that are merged into a queue take their places in the order of stamps") {
     StoredOutbox stored;
     StoredOutbox other;
     stored.enqueue("bdf");
@@ -154,7 +154,7 @@ TEST_CASE("a body stays in memory if no store has it, or if it may go back to a 
     CHECK_FALSE(stored.totals.bodies.oldest());
 }
 
-TEST_CASE("what is from the inbox goes back, with its body or without it") {
+TEST_CASE("messages from the inbox go back, with or without their bodies") {
     StoredOutbox inbox;
     inbox.enqueue("abcd");
     inbox.drop_oldest_bodies(1);

@@ -98,7 +98,7 @@ TEST_CASE("receivers that are left to later turns are counted as well") {
     check(scene.reach_of("x", QoS::at_most_once), 12, 0);
 }
 
-TEST_CASE("what finds no room in a queue is told") {
+TEST_CASE("the publisher is told how many queues had no room") {
     BrokerSettings settings;
     settings.max_queued_bytes = 1;  // an empty queue takes a message of any size
     Scene scene(settings);

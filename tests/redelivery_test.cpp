@@ -110,7 +110,7 @@ TEST_CASE("after a stop, messages come with identifier and DUP") {
         }
 }
 
-TEST_CASE("what was sent a moment before a stop comes with its identifier and DUP") {
+TEST_CASE("a message that was sent a moment before a stop comes with its identifier and DUP") {
     for (const Version version : versions) {
         Scene scene(version);
         scene.desk.send("32 r s'x' k1 'one'");  // it is not stored yet
@@ -151,7 +151,7 @@ TEST_CASE("a message in flight is sent before those that waited, and these have 
           "one again, two, three, ");
 }
 
-TEST_CASE("what came while a client was away has no DUP after a crash") {
+TEST_CASE("messages that came while a client was away have no DUP after a crash") {
     for (const Version version : versions) {
         Scene scene(version);
         scene.phone.lose_connection();
@@ -163,7 +163,7 @@ TEST_CASE("what came while a client was away has no DUP after a crash") {
     }
 }
 
-TEST_CASE("what waited for a client is sent when it is stored that the client is back") {
+TEST_CASE("waiting messages are sent when the client's return is stored") {
     for (const Version version : versions) {
         Scene scene(version);
         scene.phone.lose_connection();
@@ -225,7 +225,7 @@ TEST_CASE("no message gets an identifier that was in flight before a restart") {
     for (const auto& each : scene.phone.take_messages()) CHECK(each.packet_id > 3);
 }
 
-TEST_CASE("what is acknowledged after a restart does not come once more") {
+TEST_CASE("messages that are acknowledged after a restart do not come again") {
     for (const Version version : versions) {
         Scene scene(version);
         publish(scene.brokers, scene.desk, "one");
@@ -260,7 +260,7 @@ TEST_CASE("a Receive Maximum holds for what is sent again after a restart") {
     CHECK(told_without_identifiers(phone.take_messages()) == "three, ");
 }
 
-TEST_CASE("what the last member of a group has unacknowledged comes again after a stop") {
+TEST_CASE("unacknowledged messages of a group's last member come again after a stop") {
     DurableCluster brokers(2);
     PlainClient phone(brokers, client_at(1, 2, "phone"));
     PlainClient desk(brokers, client_at(0, 2, "desk"));

@@ -255,7 +255,7 @@ TEST_CASE("the error says so if only one end uses TLS") {
 
 // -- which server is the primary --
 
-TEST_CASE("of several servers the first that is a primary is used") {
+TEST_CASE("the first primary of several servers is used") {
     const RedisServer primary;
     const RedisServer replica({"--replicaof", fmt::format("127.0.0.1 {}", primary.port())});
     RedisServer gone;

@@ -76,7 +76,7 @@ TEST_CASE("members that come back get what they have missed in a room, once") {
     CHECK(has_got(stranger, "one"));
 }
 
-TEST_CASE("what a member has acknowledged does not come again, with or without a crash") {
+TEST_CASE("messages that a member has acknowledged do not come again, with or without a crash") {
     Lobby lobby;
     lobby.part();
     lobby.say("one");
@@ -111,7 +111,7 @@ TEST_CASE(
     CHECK(got.find(hex("two")) != std::string::npos);
 }
 
-TEST_CASE("what a member subscribes to in its room comes once") {
+TEST_CASE("messages of a room come once to a member that also subscribes") {
     Lobby lobby;
     lobby.away.send("82 r k1 s'room/#' 01");
     lobby.brokers.settle();
@@ -158,7 +158,7 @@ TEST_CASE("a log ends when no member has missed a message in it") {
     CHECK(lobby.logs() == 0);
 }
 
-TEST_CASE("what waits in a room is there with another number of shards, too") {
+TEST_CASE("messages that wait in a room outlive a change of the number of shards") {
     Lobby lobby;
     lobby.part();
     lobby.say("one");
@@ -190,7 +190,7 @@ TEST_CASE("the start fails if the logs for another number of shards can't be sto
     store.disk.mend();
 }
 
-TEST_CASE("that a member has a device is stored, when an older version has not") {
+TEST_CASE("the start stores that a member has a device, if an older version has not") {
     OldStore store({session(1), PutMember{"room/r", "ann", 1}, PutMember{"room/r", "bob", 1}});
     {
         PumpedLedger ledger(store.options, store.disk);
@@ -209,7 +209,8 @@ TEST_CASE("that a member has a device is stored, when an older version has not")
     CHECK(stored.text().find("away bob") == std::string::npos);
 }
 
-TEST_CASE("members without a device get what waits in a room, however few inboxes there may be") {
+TEST_CASE(
+    "members without a device get the messages that wait in a room, even if inboxes are few") {
     BrokerSettings settings;
     settings.max_inboxes = 0;
     Lobby lobby(settings);
@@ -226,7 +227,7 @@ TEST_CASE("members without a device get what waits in a room, however few inboxe
     }
 }
 
-TEST_CASE("what a member acknowledged on a clean session does not come after two restarts") {
+TEST_CASE("messages that a member acknowledged on a clean session do not come after two restarts") {
     Lobby lobby;
     PlainClient tablet(lobby.brokers, "tablet", lobby.away_name);
     lobby.brokers.crash();  // `away` has a session, and a place of its own

@@ -45,7 +45,7 @@ Texts waiting(Lobby& lobby) {
 
 }  // namespace
 
-TEST_CASE("what a subscription of its own has got stays when its user leaves an open room") {
+TEST_CASE("messages of an own subscription stay when the user leaves an open room") {
     Lobby lobby;
     lobby.away.send("82 r k1 s'room/+' 01");
     lobby.part();
@@ -229,7 +229,7 @@ TEST_CASE("QoS 2 comes exactly once from a room, with a crash in between") {
     CHECK(lobby.return_of(lobby.other).empty());
 }
 
-TEST_CASE("what comes from a room has the identifiers of the subscriptions that select it") {
+TEST_CASE("messages from a room have the identifiers of the subscriptions that select them") {
     BrokerSettings settings;
     SUBCASE("of an open one") {}
     SUBCASE("of a closed one") { settings.rooms_are_closed = true; }
@@ -253,7 +253,7 @@ TEST_CASE("what comes from a room has the identifiers of the subscriptions that 
 
 // -- what is dropped --
 
-TEST_CASE("what passes inbox-expiry in a room is counted if somebody has missed it") {
+TEST_CASE("messages that pass inbox-expiry in a room are counted if a member has missed them") {
     BrokerSettings settings;
     // Of all that this process sends: other tests may have put stamps far ahead of the clock.
     settings.inbox_expiry = -300 * 365 * Millis{86'400'000};

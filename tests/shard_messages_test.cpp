@@ -147,7 +147,7 @@ TEST_CASE("a message that is too large with a topic alias only is sent without")
         "30 r s'a' [ 23 k1 ] 'short' | 30 1c s'a' [ ] 'x'*24 | 30 r s'' [ 23 k1 ] 'short'");
 }
 
-TEST_CASE("what a client has not acknowledged goes to its group, though it has unsubscribed") {
+TEST_CASE("unacknowledged messages of a client go to its group, though it has unsubscribed") {
     BrokerCluster cluster({}, 1);
     Caller one(cluster, "one");
     Caller other(cluster, "other");
@@ -332,7 +332,7 @@ TEST_CASE("a connection of a lost node leaves room for its user's next one") {
     CHECK(cluster.recorded[0].online);
 }
 
-TEST_CASE("what waits in an inbox tells how long it still lives, and is dropped in the end") {
+TEST_CASE("a message in an inbox tells its remaining lifetime, and is dropped when that ends") {
     BrokerCluster cluster({}, 2);
     Caller sender(cluster, at_home(cluster, 1, "sender"));
     sender.send("10 r s'MQTT' 05 02 k10 [ ] s'sender'").read_pending();

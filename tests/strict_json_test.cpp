@@ -21,7 +21,7 @@ TEST_CASE("other JSON is taken as it is") {
     CHECK(parse_json(R"({"a":1})").value.at("a").as_int64() == 1);
 }
 
-TEST_CASE("what is not JSON is refused with the reason") {
+TEST_CASE("a text that is not JSON is refused with the reason") {
     for (const char* text : {"", "{", "{\"a\":1}x", "{'a':1}", "nul"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_json(text).mistake.empty());

@@ -122,7 +122,7 @@ TEST_CASE("TLS passes between any two bytes of records, of updates of keys, too"
     CHECK(server.peer.key_updates() == 1);
 }
 
-TEST_CASE("what is sealed and not sent passes as it is") {
+TEST_CASE("sealed records that are not sent pass as they are") {
     PassingServer server(Suite::aes_128_gcm);
     const int small = 4096;
     ::setsockopt(server.socket(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);

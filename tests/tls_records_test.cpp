@@ -137,7 +137,7 @@ TEST_CASE("records are those of RFC 8448, section 3") {
              "1703030013b58fd67166ebf599d24720cfbe7efa7a8864a9"));
 }
 
-TEST_CASE("what either side seals the other opens, with each suite") {
+TEST_CASE("each side opens the records that the other seals, with each suite") {
     for (const Suite suite : all_suites) {
         CAPTURE(static_cast<int>(suite));
         RecordPair pair(suite);
@@ -273,7 +273,7 @@ TEST_CASE("an inner type that is not known, or is not there, is refused") {
                   Alert::unexpected_message);
 }
 
-TEST_CASE("of the handshake messages only an update of keys may come") {
+TEST_CASE("an update of keys is the only handshake message that may come") {
     const auto unexpected = Alert::unexpected_message;
     for (const int type : {0, 1, 2, 4, 5, 8, 11, 13, 15, 20, 254})
         check_refused(record::handshake, std::string(1, static_cast<char>(type)) + "...",

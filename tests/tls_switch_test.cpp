@@ -269,7 +269,7 @@ TEST_CASE("the object is kept for TLS 1.2, and if the setting says so") {
     check_conversation(kept);
 }
 
-TEST_CASE("what comes in one segment with the end of the handshake is read") {
+TEST_CASE("records in one segment with the end of the handshake are read") {
     for (const auto idle : {TlsSession::Idle::small, TlsSession::Idle::openssl}) {
         SwitchPair pair({.idle = idle, .early_words = "at once"});
         CHECK(pair.read() == "at once");
@@ -301,7 +301,7 @@ TEST_CASE("an answer of OpenSSL that is not known keeps its object") {
     CHECK(notes.go_on(pair.server->ssl(), "").idle == TlsIdle::extension);  // record_size_limit
 }
 
-TEST_CASE("what the socket does not take goes later, as it was sealed") {
+TEST_CASE("records that the socket does not take are sent later, as they were sealed") {
     SwitchPair pair({});
     Buffer out(3'000'000, 'x');
     std::size_t sent = 0;

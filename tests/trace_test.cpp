@@ -105,7 +105,8 @@ TEST_CASE("a connection without a session is followed by the name that it claims
     CHECK(trace->take().events.empty());
 }
 
-TEST_CASE("what a client sends before its user is known is told when it is") {
+TEST_CASE(
+    "packets that a client sends before its user is known are traced once the user is known") {
     Tracer tracer;
     const KeptLink link(0);
     const KeptLink other(0);
@@ -152,7 +153,7 @@ TEST_CASE("so many connections are kept in mind until their users are known") {
     CHECK(trace->take().events.size() == 1);
 }
 
-TEST_CASE("what has no room in a trace is counted, and the gap is where it is told") {
+TEST_CASE("events without room in a trace are counted, and the count stands at the gap") {
     const auto trace = trace_of_user("ann");
     for (std::size_t i = 0; i < Trace::most_events + 5; ++i) trace->put("x");
     auto taken = trace->take();

@@ -192,7 +192,7 @@ TEST_CASE("a packet that had come by half is whole after an upgrade") {
     ann.send_bytes(packet.substr(1)).expect("30 r s'news' 'a long message'");
 }
 
-TEST_CASE("what a slow client has not taken yet comes after an upgrade, all of it and once") {
+TEST_CASE("output that a slow client has not taken comes after an upgrade, whole and once") {
     Upgraded gateway;
     Conversation slow(*gateway, 4096);
     Conversation ann(*gateway);

@@ -12,7 +12,7 @@
 
 using namespace pulsegate;
 
-TEST_CASE("users are found by their names, whatever is added and removed in between") {
+TEST_CASE("users are found by their names while others are added and removed") {
     std::mt19937 random(7);
     UserNames names;
     std::map<std::string, std::unique_ptr<User>> model;

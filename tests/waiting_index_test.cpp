@@ -173,7 +173,7 @@ TEST_CASE("a cursor rises while a message waits that came late") {
     CHECK(index.dead() == Stamps{6, 1, 3, 4, 5, 2});
 }
 
-TEST_CASE("whatever owners and messages come and go, the index agrees with a plain model") {
+TEST_CASE("the index agrees with a plain model while owners and messages come and go") {
     constexpr OwnerId owners = 6;
     std::minstd_rand random(7);
     WaitingIndex index;
