@@ -15,16 +15,18 @@ from packets import (CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PU
                      FromServer)
 
 KEEPALIVE = 6  # seconds
-LIMIT = 1.5 * KEEPALIVE  # of silence
 MOST_OPEN = 8  # messages of a client that are not acknowledged
 
 
 class Book:
-    """What was promised, and what came. Each fault is one line."""
+    """What was promised, and what came. Each fault is one line. Clients are offline after `limit` seconds of silence."""
 
-    def __init__(self):
+    def __init__(self, limit):
+        self.limit = limit
         self.faults = []
         self.acknowledged, self.received = set(), collections.Counter()
+        self.last_acknowledgement = 0.0  # when it came
+        self.longest_pause = 0.0  # seconds between two acknowledgements, whatever clients got them
         self.latest = {}  # the last number by sender and receiver
         self.gaps = collections.defaultdict(list)  # by client: from the last answer until the next login
         self.versions = {}  # of presence, by watcher and user
@@ -35,6 +37,13 @@ class Book:
 
     def fault(self, what):
         self.faults.append(what)
+
+    def acknowledge(self, key):
+        self.acknowledged.add(key)
+        now = time.monotonic()
+        if self.last_acknowledgement:
+            self.longest_pause = max(self.longest_pause, now - self.last_acknowledgement)
+        self.last_acknowledgement = now
 
     def receive(self, sender, receiver, number, qos):
         key = sender, receiver, number
@@ -72,7 +81,7 @@ class Book:
         untrue = []
         for watcher, user, when, cause in self.offline:
             gaps = [*self.gaps[user], (open_gaps.get(user, 0), time.monotonic())]
-            if not any(begin < when and end - begin > LIMIT - 0.5 for begin, end in gaps):
+            if not any(begin < when and end - begin > self.limit - 0.5 for begin, end in gaps):
                 untrue.append(f"{user} was offline ({cause}) for {watcher}, and had never been silent for so long")
         return self.faults + lost + untrue
 
@@ -82,11 +91,11 @@ class Lost(Exception):
 
 
 class Chatter:
-    """A client with a kept session. It sends messages of QoS 1 and 2 in turn to random others, at `rate` a second."""
+    """A client with a kept session. It sends messages of QoS 1 and 2 to random others, `rate` a second."""
 
-    def __init__(self, number, book, places, rate, dice):
+    def __init__(self, number, book, places, rate, dice, keepalive=KEEPALIVE):
         self.name, self.version = f"c{number}", 5 if number % 2 else 4
-        self.book, self.places, self.rate, self.dice = book, places, rate, dice
+        self.book, self.places, self.rate, self.dice, self.keepalive = book, places, rate, dice, keepalive
         self.filters = [f"to/{self.name}"]
         self.peers = []
         self.numbers = collections.Counter()  # the last number by receiver
@@ -120,8 +129,8 @@ class Chatter:
         # Not wait_for: Python 3.11 loses the end of a task in it now and then (CPython issue 86296).
         async with asyncio.timeout(2):
             reader, self.writer = await asyncio.open_connection(*place)
-        self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=KEEPALIVE, props=[(0x11, 3600)]))
-        async with asyncio.timeout(5):
+        self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=self.keepalive, props=[(0x11, 3600)]))
+        async with asyncio.timeout(min(10, self.keepalive - 1)):
             answer = await self.read(reader)
         if answer.type != CONNACK or answer.reason:
             raise Lost
@@ -129,10 +138,12 @@ class Chatter:
         self.book.come(self.name, self.last_packet, now)
         self.last_packet = now
         self.begin(answer.session_present)
-        work = [asyncio.create_task(each) for each in (self.ping(), self.talk())]
+        work = [asyncio.create_task(self.ping())]
+        if self.rate:
+            work.append(asyncio.create_task(self.talk()))
         try:
             while True:
-                async with asyncio.timeout(LIMIT):
+                async with asyncio.timeout(self.book.limit):
                     packet = await self.read(reader)
                 self.take(packet)
                 self.last_packet = time.monotonic()
@@ -160,7 +171,7 @@ class Chatter:
 
     async def ping(self):
         while True:
-            await let_pass_meanwhile(KEEPALIVE / 4)
+            await let_pass_meanwhile(self.keepalive / 4)
             self.send(PINGREQ)
 
     # -- its messages --
@@ -197,6 +208,8 @@ class Chatter:
             if not self.sends or not self.has_session or len(self.open) >= MOST_OPEN:
                 continue
             receiver = self.dice.choice(self.peers)
+            if receiver == self.name:
+                continue
             self.numbers[receiver] += 1
             key, qos, packet_id = (self.name, receiver, self.numbers[receiver]), self.dice.choice((1, 2)), next(self.ids)
             self.open[packet_id] = key, qos, False
@@ -217,7 +230,7 @@ class Chatter:
             if got.reason >= 0x80:  # it is refused, and gone
                 del self.open[got.packet_id]
                 return
-            self.book.acknowledged.add(key)
+            self.book.acknowledge(key)
             if got.type == PUBREC:
                 self.open[got.packet_id] = key, qos, True
                 self.answer(PUBREL, got.packet_id)
@@ -251,8 +264,8 @@ class Chatter:
 class Watcher(Chatter):
     """It sends nothing, and hears of the presence of all."""
 
-    def __init__(self, number, book, places, dice):
-        super().__init__(number, book, places, 0.001, dice)
+    def __init__(self, number, book, places, dice, keepalive):
+        super().__init__(number, book, places, 0, dice, keepalive)
         self.name = f"watcher{number}"
         self.filters = ["presence/+"]
 
@@ -262,20 +275,28 @@ class Watcher(Chatter):
 
 
 class Crowd:
-    """Some clients and two watchers."""
+    """Some clients that write, `quiet` others that only read, and two watchers. The first ones send `rate` messages a second."""
 
-    def __init__(self, places, clients=20, rate=120, seed=None):
-        self.book = Book()
+    def __init__(self, places, clients=20, quiet=0, rate=120, seed=None, keepalive=KEEPALIVE):
+        self.book = Book(1.5 * keepalive)
         self.dice = random.Random(seed)
-        self.clients = [Chatter(number, self.book, places, rate / clients, self.dice) for number in range(clients)]
+        self.clients = [Chatter(number, self.book, places, rate / clients if number < clients else 0, self.dice, keepalive)
+                        for number in range(clients + quiet)]
+        names = [each.name for each in self.clients]
         for each in self.clients:
-            each.peers = [other.name for other in self.clients if other is not each]
-        self.watchers = [Watcher(number, self.book, places, self.dice) for number in range(2)]
+            each.peers = names
+        self.watchers = [Watcher(number, self.book, places, self.dice, keepalive) for number in range(2)]
         self.all = [*self.watchers, *self.clients]
+        self.failed = []  # tasks
 
     async def __aenter__(self):
-        self.tasks = [asyncio.create_task(each.live()) for each in self.all]
-        assert await self.until(lambda: all(each.has_session for each in self.all), 60), "not each client could subscribe"
+        self.tasks = []
+        for first in range(0, len(self.all), 100):
+            some = self.all[first:first + 100]
+            self.tasks += [asyncio.create_task(each.live()) for each in some]
+            for each in self.tasks[first:]:
+                each.add_done_callback(self.fail)
+            assert await self.until(lambda: all(each.has_session for each in some), 60), "not each client could subscribe"
         for each in self.clients:
             each.sends = True
         return self
@@ -287,17 +308,20 @@ class Crowd:
             with contextlib.suppress(asyncio.CancelledError):
                 await each
 
+    def fail(self, task):
+        self.failed.append(task)
+        self.book.news.set()
+
     async def until(self, condition, seconds):
-        """Looks whenever a client has received something. Says whether it has come true in time."""
+        """Looks whenever clients have received something. Says whether it has come true in time."""
         deadline = time.monotonic() + seconds
         while not condition():
+            if self.failed:
+                await self.failed[0]
             self.book.news.clear()
-            news = asyncio.create_task(self.book.news.wait())
-            done, _ = await asyncio.wait([news, *self.tasks], timeout=deadline - time.monotonic(),
-                                         return_when=asyncio.FIRST_COMPLETED)
-            news.cancel()
-            for each in done - {news}:
-                await each  # it has failed
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - time.monotonic()):
+                    await self.book.news.wait()
             if time.monotonic() > deadline:
                 return False
         return True

@@ -1,12 +1,19 @@
-"""Plays faults of a cluster at random while a crowd of clients works, and says what the clients saw."""
+"""Plays faults of a cluster at random while a crowd of clients works, and says what the clients saw.
 
+    faults.py [SECONDS] [--clients N] [--seed N]
+
+`--clients` adds clients that only read and ping, with a longer keepalive.
+"""
+
+import argparse
 import asyncio
 import contextlib
 import dataclasses
 import random
+import sys
 import time
 
-from crowd import LIMIT, Crowd
+from crowd import KEEPALIVE, Crowd
 from gateway import let_pass_meanwhile, wait_until
 from three_nodes import Cluster
 
@@ -20,16 +27,19 @@ class Played:
     logins: int
     clients: int
     longest_gap: float  # seconds between the last answer to a client and its next login
+    longest_pause: float  # seconds in which no message was acknowledged, of any client
 
     def __str__(self):
         return (f"{self.counts}: {self.acknowledged} messages acknowledged, {self.repeated} repeated, "
-                f"{self.logins / self.clients - 1:.1f} reconnects a client, longest gap {self.longest_gap:.1f} s")
+                f"{self.logins / self.clients - 1:.1f} reconnects a client, longest gap {self.longest_gap:.1f} s, "
+                f"longest pause of acknowledgements {self.longest_pause:.1f} s")
 
 
 class Player:
     def __init__(self, cluster, dice):
         self.cluster, self.dice = cluster, dice
         self.counts = {}
+        self.redis_turn = asyncio.Lock()  # its faults come one after the other
 
     async def play(self, kinds, at_once):
         """One fault, or two of different nodes. Returns when all nodes let clients in again."""
@@ -73,11 +83,23 @@ class Player:
         await let_pass_meanwhile(self.dice.uniform(0.5, 8))
         node.relay.passes.set()
 
+    async def redis_freeze(self, _):
+        async with self.redis_turn:
+            self.cluster.redis.stop()
+            await let_pass_meanwhile(self.dice.uniform(0.5, 8))
+            self.cluster.redis.go_on()
 
-EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence")
+    async def redis_kill(self, _):
+        async with self.redis_turn:
+            self.cluster.redis.kill()
+            await let_pass_meanwhile(self.dice.uniform(0, 3))
+            await asyncio.to_thread(self.cluster.redis.start)
 
 
-def ghosts(cluster):
+EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence", "redis_freeze", "redis_kill")
+
+
+def ghosts(cluster, limit):
     """Users that stay online when their clients have gone. They have their limit of silence, and 20 s more."""
     def online():
         def asked():  # a node that has just been thawed may have lost its link, and not know it yet
@@ -87,23 +109,24 @@ def ghosts(cluster):
         return wait_until(asked, what="a list of users")["users"]
 
     with contextlib.suppress(AssertionError):
-        wait_until(lambda: not online(), LIMIT + 20)
+        wait_until(lambda: not online(), limit + 20)
     return [f"{each['user']} is online, and has long gone" for each in online()]
 
 
-async def played_in(cluster, act, seed, clients, rate):
+async def played_in(cluster, act, seed, rate, quiet=0):
     places = [(node.host, node.port) for node in cluster.nodes]
     player = Player(cluster, random.Random(seed))
-    async with Crowd(places, clients, rate, seed) as crowd:
+    async with Crowd(places, 20, quiet, rate, seed, keepalive=40 if quiet else KEEPALIVE) as crowd:
         await act(player)
         faults = await crowd.finish()
-    faults += await asyncio.to_thread(ghosts, cluster)
+    faults += await asyncio.to_thread(ghosts, cluster, crowd.book.limit)
     book = crowd.book
-    return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap)
+    return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap,
+                  book.longest_pause)
 
 
-def play(seconds, kinds=EVERYTHING, seed=None, clients=20, rate=120):
-    """Faults of these kinds for so many seconds, at least one of each."""
+def play(seconds, kinds=EVERYTHING, seed=None, quiet=0, rate=120):
+    """Faults of these kinds for so many seconds, at least one of each. `quiet` clients only read."""
     seed = seed or random.randrange(1 << 32)
     print("seed", seed, flush=True)
 
@@ -116,10 +139,10 @@ def play(seconds, kinds=EVERYTHING, seed=None, clients=20, rate=120):
             await player.play(kinds, player.dice.choice((1, 1, 1, 2)))
 
     with Cluster() as cluster:
-        return asyncio.run(played_in(cluster, act, seed, clients, rate))
+        return asyncio.run(played_in(cluster, act, seed, rate, quiet))
 
 
-def restart_all(rounds, programs=(), seed=None, clients=20, rate=120):
+def restart_all(rounds, programs=(), seed=None, rate=120):
     """Restarts the nodes in order, one after the other, the one with the data last. With two programs, each node begins with
     one of them and restarts with the other."""
     async def act(player):
@@ -133,13 +156,16 @@ def restart_all(rounds, programs=(), seed=None, clients=20, rate=120):
             player.counts["rolling restart"] = number + 1
 
     with Cluster(programs) as cluster:
-        return asyncio.run(played_in(cluster, act, seed or 1, clients, rate))
+        return asyncio.run(played_in(cluster, act, seed or 1, rate))
 
 
 if __name__ == "__main__":
-    import sys
-
-    result = play(float(sys.argv[1]) if len(sys.argv) > 1 else 600, seed=int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", nargs="?", type=float, default=600)
+    parser.add_argument("--clients", type=int, default=0)
+    parser.add_argument("--seed", type=int)
+    options = parser.parse_args()
+    result = play(options.seconds, seed=options.seed, quiet=options.clients)
     print(result)
     print("\n".join(result.faults) or "no fault")
     sys.exit(bool(result.faults))
