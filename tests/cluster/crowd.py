@@ -33,6 +33,7 @@ class Book:
         self.offline = []
         self.repeated = self.logins = 0
         self.news = asyncio.Event()  # a client has received something
+        self.logins_at_once = asyncio.Semaphore(200)  # with thousands, this process would be too slow to end any of them
         self.longest_gap = 0.0
 
     def fault(self, what):
@@ -126,12 +127,8 @@ class Chatter:
         self.writer = None
 
     async def visit(self, place):
-        # Not wait_for: Python 3.11 loses the end of a task in it now and then (CPython issue 86296).
-        async with asyncio.timeout(2):
-            reader, self.writer = await asyncio.open_connection(*place)
-        self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=self.keepalive, props=[(0x11, 3600)]))
-        async with asyncio.timeout(min(10, self.keepalive - 1)):
-            answer = await self.read(reader)
+        async with self.book.logins_at_once:
+            reader, answer = await self.log_in(place)
         if answer.type != CONNACK or answer.reason:
             raise Lost
         now = time.monotonic()
@@ -151,6 +148,14 @@ class Chatter:
         finally:
             for each in work:
                 each.cancel()
+
+    async def log_in(self, place):
+        # Not wait_for: Python 3.11 loses the end of a task in it now and then (CPython issue 86296).
+        async with asyncio.timeout(2):
+            reader, self.writer = await asyncio.open_connection(*place)
+        self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=self.keepalive, props=[(0x11, 3600)]))
+        async with asyncio.timeout(min(10, self.keepalive - 1)):
+            return reader, await self.read(reader)
 
     async def read(self, reader):
         first = (await reader.readexactly(1))[0]
