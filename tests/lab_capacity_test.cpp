@@ -101,6 +101,45 @@ TEST_CASE("there is no verdict beyond what the generator could do itself") {
     CHECK(verdict.breaks == 0);
 }
 
+TEST_CASE("a load that was refused once is tried again, and what it shows then counts") {
+    CapacitySearch search({});
+    search.tell(1, TrialOutcome::held);
+    search.tell(2, TrialOutcome::broke);
+    const double between = search.next().value();
+    CHECK(between == doctest::Approx(std::sqrt(2)));
+    search.tell(between, TrialOutcome::refused);
+    CHECK(search.next() == between);
+    CHECK(search.verdict().kind == Kind::unfinished);
+    search.tell(between, TrialOutcome::held);
+    CHECK(search.next().value() > between);
+
+    while (const auto scale = search.next())
+        search.tell(*scale, *scale < 1.5 ? TrialOutcome::held : TrialOutcome::broke);
+    CHECK(search.verdict().kind == Kind::found);
+    CHECK(search.verdict().holds < 1.5);
+    CHECK(search.verdict().breaks >= 1.5);
+    CHECK(search.verdict().refused == 1);
+}
+
+TEST_CASE("loads that are refused again hide no break above them") {
+    CapacitySearch search({});
+    const auto run = [](double scale) {
+        if (scale < 1.2) return TrialOutcome::held;
+        return scale < 1.6 ? TrialOutcome::refused : TrialOutcome::broke;
+    };
+    while (const auto scale = search.next()) search.tell(*scale, run(*scale));
+    CHECK(search.verdict().kind == Kind::refused);
+    CHECK(search.verdict().holds < 1.2);
+    CHECK(search.verdict().breaks >= 1.6);
+    CHECK(search.verdict().breaks <= 2);
+}
+
+TEST_CASE("one refused trial does not end a search without repeats") {
+    CapacitySearch search({.repeats = 1});
+    search.tell(1, TrialOutcome::refused);
+    CHECK(search.next() == 1);
+}
+
 TEST_CASE("a search is given up when the generator is in trouble at any load") {
     SimulatedServer server(100, 0, 1);
     server.limit_generator(0);
@@ -162,6 +201,22 @@ TEST_CASE("a search that ended early says why, and what it has seen") {
           "second; broke at 120 clients at 40 packets a second: losses (3 messages lost)");
     CHECK(result.json().find("\"interrupted\":true") != std::string::npos);
     CHECK(result.json().find("\"verdict\":\"unfinished\"") != std::string::npos);
+}
+
+TEST_CASE("a capacity that is not known still says what broke above it, and what was refused") {
+    CapacityResult result;
+    result.trials = {{1, TrialOutcome::refused, 60, 20, "another program was busy"},
+                     {1, TrialOutcome::held, 60, 20, ""},
+                     {4, TrialOutcome::broke, 240, 80, "losses (3 messages lost)"},
+                     {2, TrialOutcome::refused, 120, 40, "the generator was late"},
+                     {2, TrialOutcome::refused, 120, 40, "the generator was late"}};
+    result.verdict = {Kind::refused, 1, 4, 0.75, 5, 3};
+    CHECK(result.sentence() ==
+          "no verdict: this machine holds 60 clients at 20 packets a second and perhaps more; "
+          "beyond that the generator or its machine was the bottleneck: the generator was late; "
+          "at 240 clients at 80 packets a second broke first: losses (3 messages lost) (5 trials, "
+          "3 of them refused; a refused load is tried again)");
+    CHECK(result.json().find("\"refused\":3") != std::string::npos);
 }
 
 TEST_CASE("confidence grows with the trials that agree") {

@@ -322,6 +322,31 @@ TEST_CASE_FIXTURE(JudgedRun, "programs beside the run refuse the verdict if the 
     CHECK(refuses(*this, "machine_others"));
 }
 
+TEST_CASE_FIXTURE(JudgedRun, "programs beside the run refuse the verdict if the server waits") {
+    each_second([](Measurements& second) {
+        second.set(Gauge::machine_busy, 0.4);
+        second.set(Gauge::server_wait, 0.6);
+    });
+    CHECK(refuses(*this, "machine_server_wait"));
+    CHECK(check("machine_server_wait").detail ==
+          "the server was ready to run, but had no core, for 60 % of the time, and other programs "
+          "were in its way for 100 % of the time");
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a server that only waits for its own threads is judged") {
+    each_second([](Measurements& second) { second.set(Gauge::server_wait, 0.6); });
+    CHECK(not_passed().empty());
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a server elsewhere is not asked how long it waited") {
+    record.server.on_this_machine = false;
+    CHECK(outcome("machine_server_wait") == Outcome::skipped);
+    record.server.on_this_machine = true;
+    each_second([](Measurements& second) { second.set(Gauge::server_wait, -1); });
+    CHECK(outcome("machine_server_wait") == Outcome::skipped);
+    CHECK_FALSE(bottleneck(record));
+}
+
 TEST_CASE_FIXTURE(JudgedRun,
                   "a machine that is full of the server and the generator is no obstacle") {
     each_second([](Measurements& second) {

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -11,8 +13,10 @@
 #include "loadgen/observe/presence_query.h"
 #include "loadgen/observe/proc.h"
 #include "loadgen/observe/server_process.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace pulsegate::load;
+using pulsegate::TemporaryFolder;
 using namespace std::chrono_literals;
 
 TEST_CASE("listening sockets are read from the kernel's table") {
@@ -186,6 +190,30 @@ TEST_CASE("this process and this machine can be described") {
     CHECK(describe_machine().cores >= 1);
     CHECK(describe_machine().memory > 1e6);
     CHECK(describe_machine().files > 0);
+}
+
+TEST_CASE("of the server's threads, the one that waited longest for a core counts") {
+    const TemporaryFolder folder;
+    const std::filesystem::path proc = folder.path("proc");
+    const auto write = [&](const char* file, const char* text) {
+        const auto path = proc / "42" / file;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << text;
+    };
+    write("stat", stat_line);
+    write("task/42/schedstat", "5000000000 1000000000 7\n");
+    write("task/43/schedstat", "5000000000 2000000000 7\n");
+    ServerProcess process(42, proc);
+    Measurements first;
+    REQUIRE(process.sample(Time{} + 1s, first));
+    CHECK(first[Gauge::server_wait] < 0);  // since when?
+
+    write("task/42/schedstat", "5000000000 2200000000 7\n");
+    write("task/43/schedstat", "5000000000 2100000000 7\n");
+    write("task/44/schedstat", "5000000000 9000000000 7\n");  // a new one
+    Measurements second;
+    REQUIRE(process.sample(Time{} + 3s, second));
+    CHECK(second[Gauge::server_wait] == doctest::Approx(0.6));
 }
 
 TEST_CASE("a process that has ended is not seen") {

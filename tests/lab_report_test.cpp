@@ -173,7 +173,7 @@ TEST_CASE("figures are not judged because of the generator, not because of a pro
     runs[0].checks.push_back({"generator_stalls", "the generator never stood still",
                               CheckResult::Outcome::refused, 2, "it stalled for 2 s"});
     CHECK(worsening(runs, 1, 1).refused ==
-          "a: the generator was the bottleneck: it stalled for 2 s");
+          "a: the generator or its machine was the bottleneck: it stalled for 2 s");
 }
 
 TEST_CASE("a figure that only one run has is not compared") {

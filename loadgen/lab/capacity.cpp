@@ -150,13 +150,21 @@ const Trial* last_at(const std::vector<Trial>& trials, double scale, TrialOutcom
     return nullptr;
 }
 
-/// The lowest scale at which the generator was the bottleneck.
-const Trial* lowest_refused(const std::vector<Trial>& trials) {
+/// The lowest scale above `held` at which the generator was the bottleneck.
+const Trial* lowest_refused(const std::vector<Trial>& trials, double held) {
     const Trial* lowest = nullptr;
     for (const Trial& trial : trials)
-        if (trial.outcome == TrialOutcome::refused && (!lowest || trial.scale < lowest->scale))
+        if (trial.outcome == TrialOutcome::refused && trial.scale > held &&
+            (!lowest || trial.scale < lowest->scale))
             lowest = &trial;
     return lowest;
+}
+
+std::string trials_text(const CapacitySearch::Verdict& verdict) {
+    auto text = fmt::format("{} trial{}", verdict.trials, verdict.trials == 1 ? "" : "s");
+    if (verdict.refused > 0)
+        text += fmt::format(", {} of them refused; a refused load is tried again", verdict.refused);
+    return text;
 }
 
 }  // namespace
@@ -166,7 +174,7 @@ std::string CapacityResult::sentence() const {
     const auto* held = last_at(trials, verdict.holds, TrialOutcome::held);
     const auto* broke = last_at(trials, verdict.breaks, TrialOutcome::broke);
     const auto confidence =
-        fmt::format("confidence {:.0f} %, {} trials", verdict.confidence * 100, verdict.trials);
+        fmt::format("confidence {:.0f} %, {}", verdict.confidence * 100, trials_text(verdict));
     const auto holds = held ? "this machine holds " + load_of(*held) : "this machine holds nothing";
     switch (verdict.kind) {
         case Kind::found:
@@ -180,13 +188,14 @@ std::string CapacityResult::sentence() const {
                                broke ? load_of(*broke) : "the least",
                                broke ? broke->reason : "unknown", confidence);
         case Kind::refused: {
-            const auto* limit = lowest_refused(trials);
-            const auto why = limit ? limit->reason : "unknown";
-            if (!held) return "no verdict: the generator was the bottleneck: " + why;
-            return fmt::format(
-                "no verdict: {} and perhaps more; beyond that the generator was the "
-                "bottleneck: {}",
-                holds, limit ? limit->reason : "unknown");
+            const auto* limit = lowest_refused(trials, verdict.holds);
+            auto text = std::string("no verdict: ");
+            if (held) text += holds + " and perhaps more; beyond that ";
+            text += fmt::format("the generator or its machine was the bottleneck: {}",
+                                limit ? limit->reason : "unknown");
+            if (broke)
+                text += fmt::format("; at {} broke first: {}", load_of(*broke), broke->reason);
+            return fmt::format("{} ({})", text, trials_text(verdict));
         }
         case Kind::unfinished: {
             auto text = fmt::format("no verdict: {} after {} trial{}", ended, trials.size(),
@@ -211,7 +220,7 @@ std::string CapacityResult::json() const {
         {"verdict", name_of(verdict.kind)}, {"sentence", sentence()},
         {"interrupted", interrupted},       {"holds", verdict.holds},
         {"breaks", verdict.breaks},         {"confidence", verdict.confidence},
-        {"trials", std::move(tried)}};
+        {"refused", verdict.refused},       {"trials", std::move(tried)}};
     return boost::json::serialize(all) + "\n";
 }
 
@@ -234,7 +243,7 @@ CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote
             // Keeps the results of the earlier trials.
             if (result.trials.empty()) throw;
             trial.reason = failure.what();
-            result.ended = "a run failed";
+            result.ended = fmt::format("a run failed ({})", failure.what());
         }
         if (!accepts_connections(request.run.target)) {
             trial.outcome = TrialOutcome::broke;

@@ -6,8 +6,16 @@
 
 namespace pulsegate::load {
 
+namespace {
+
+/// If the first trials are all refused, so many are enough to give up.
+constexpr unsigned first_refusals = 3;
+
+}  // namespace
+
+/// A refused trial says nothing about the server, so it only counts if no other trial was judged.
 TrialOutcome CapacitySearch::Level::opinion() const {
-    if (refused > held + broke) return TrialOutcome::refused;
+    if (held + broke == 0) return TrialOutcome::refused;
     return held > broke ? TrialOutcome::held : TrialOutcome::broke;
 }
 
@@ -19,6 +27,19 @@ CapacitySearch::Levels::const_iterator CapacitySearch::upper() const {
 CapacitySearch::Levels::const_iterator CapacitySearch::lower() const {
     const auto high = upper();
     return high == levels_.begin() ? levels_.end() : std::prev(high);
+}
+
+CapacitySearch::Levels::const_iterator CapacitySearch::broken() const {
+    return std::ranges::find_if(
+        levels_, [](const auto& level) { return level.second.opinion() == TrialOutcome::broke; });
+}
+
+/// The scale whose only trial was refused. Something else on the machine may have been in the way
+/// of that trial alone.
+std::optional<double> CapacitySearch::refused_once() const {
+    for (const auto& [scale, level] : levels_)
+        if (level.refused == 1 && level.trials() == 1) return scale;
+    return {};
 }
 
 void CapacitySearch::tell(double scale, TrialOutcome outcome) {
@@ -33,6 +54,7 @@ void CapacitySearch::tell(double scale, TrialOutcome outcome) {
 
 std::optional<double> CapacitySearch::next() const {
     if (trials_ >= settings_.most_trials || hopeless()) return {};
+    if (const auto scale = refused_once()) return scale;
     if (const auto scale = untried()) return scale;
     return repeat();
 }
@@ -60,7 +82,8 @@ bool CapacitySearch::hopeless() const {
     const auto refused = [](const auto& level) {
         return level.second.opinion() == TrialOutcome::refused;
     };
-    return trials_ >= settings_.repeats && std::ranges::all_of(levels_, refused);
+    return trials_ >= std::max(settings_.repeats, first_refusals) &&
+           std::ranges::all_of(levels_, refused);
 }
 
 /// The edge with fewer trials, to be repeated. If both have the same number, it is the lower edge,
@@ -79,9 +102,11 @@ CapacitySearch::Verdict CapacitySearch::verdict() const {
     using Kind = Verdict::Kind;
     Verdict verdict;
     verdict.trials = trials_;
+    for (const auto& [scale, level] : levels_) verdict.refused += level.refused;
     if (levels_.empty()) return verdict;
-    const auto high = upper(), low = lower();
+    const auto high = upper(), low = lower(), broke = broken();
     verdict.confidence = 1;
+    if (broke != levels_.end()) verdict.breaks = broke->first;
     if (low != levels_.end()) {
         verdict.holds = low->first;
         verdict.confidence *= probability_of_majority(low->second.held, low->second.broke);
@@ -92,10 +117,11 @@ CapacitySearch::Verdict CapacitySearch::verdict() const {
         verdict.kind = Kind::refused;
     } else {
         verdict.kind = low == levels_.end() ? Kind::nothing : Kind::found;
-        verdict.breaks = high->first;
         verdict.confidence *= probability_of_majority(high->second.broke, high->second.held);
     }
-    if (verdict.kind != Kind::refused && untried()) verdict.kind = Kind::unfinished;
+    const bool open = verdict.kind == Kind::refused ? refused_once().has_value() && !hopeless()
+                                                    : untried().has_value();
+    if (open) verdict.kind = Kind::unfinished;
     return verdict;
 }
 

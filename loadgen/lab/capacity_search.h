@@ -15,7 +15,8 @@ enum class TrialOutcome : std::uint8_t {
 
 /// Searches for the largest scale that a server holds. It raises the scale by a factor until
 /// something breaks, halves the distance until it is small, and repeats both edges, because the
-/// same load may break a server one time and not the next time. It runs nothing itself.
+/// same load may break a server one time and not the next time. A load that was refused is tried
+/// again before it counts as refused. It runs nothing itself.
 class CapacitySearch {
 public:
     struct Settings {
@@ -37,18 +38,19 @@ public:
     struct Verdict {
         enum class Kind : std::uint8_t {
             found,
-            refused,     ///< beyond `holds` the generator was the bottleneck
+            refused,     ///< right above `holds` the generator was the bottleneck
             unlimited,   ///< it held the largest allowed scale
             nothing,     ///< it broke at the smallest allowed scale
             unfinished,  ///< the trials were not enough to find the edge
         };
         Kind kind = Kind::unfinished;
         double holds = 0;   ///< 0: nothing was held
-        double breaks = 0;  ///< 0: nothing broke
+        double breaks = 0;  ///< the lowest scale that broke; 0: nothing broke
         /// The probability, from the repeats, that it usually holds `holds` and usually does not
         /// hold `breaks`.
         double confidence = 0;
         unsigned trials = 0;
+        unsigned refused = 0;  ///< the trials of these that were refused
     };
     Verdict verdict() const;
 
@@ -65,6 +67,8 @@ private:
     /// The lowest scale that was not held, and the highest scale below it that was held.
     Levels::const_iterator upper() const;
     Levels::const_iterator lower() const;
+    Levels::const_iterator broken() const;  ///< the lowest scale that broke
+    std::optional<double> refused_once() const;
     std::optional<double> untried() const;
     std::optional<double> repeat() const;
     bool hopeless() const;

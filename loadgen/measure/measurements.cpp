@@ -109,6 +109,7 @@ constexpr std::array<MeasureInfo, gauges_size> gauge_infos{{
     {"worker_cpu_max", "cores", "CPU of the generator's busiest process"},
     {"worker_wait", "", "share of the time that the generator waited for a core"},
     {"server_cpu", "cores", "CPU of the server"},
+    {"server_wait", "", "share of the time that a thread of the server waited for a core"},
     {"server_memory", "bytes", "resident memory of the server"},
     {"server_threads", "", "threads of the server"},
     {"server_files", "", "open files of the server"},
@@ -121,8 +122,8 @@ constexpr std::array<MeasureInfo, gauges_size> gauge_infos{{
 
 bool largest_counts(Gauge gauge) {
     return gauge == Gauge::worker_cpu_max || gauge == Gauge::worker_wait ||
-           gauge == Gauge::server_loop_lag || gauge == Gauge::machine_busy ||
-           gauge == Gauge::machine_steal;
+           gauge == Gauge::server_wait || gauge == Gauge::server_loop_lag ||
+           gauge == Gauge::machine_busy || gauge == Gauge::machine_steal;
 }
 
 /// The server was silent only as long as all workers heard nothing.

@@ -122,6 +122,7 @@ enum class Gauge : std::uint8_t {
     worker_wait,      ///< share of the time in which a worker was ready to run, but other programs
                       ///< ran
     server_cpu,       ///< share of a core
+    server_wait,      ///< the same as `worker_wait`, for the server's thread that waited longest
     server_memory,    ///< bytes, resident
     server_threads,
     server_files,     ///< open ones

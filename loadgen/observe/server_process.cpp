@@ -63,8 +63,8 @@ std::uint64_t open_files(const std::string& folder) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(std::uint32_t pid)
-    : pid_(pid), folder_("/proc/" + std::to_string(pid)) {}
+ServerProcess::ServerProcess(std::uint32_t pid, const std::string& proc)
+    : pid_(pid), folder_(proc + "/" + std::to_string(pid)) {}
 
 std::optional<std::uint32_t> ServerProcess::listening_on(const std::string& address,
                                                          std::uint16_t port) {
@@ -97,9 +97,28 @@ bool ServerProcess::sample(Time now, Measurements& into) {
     into.set(Gauge::server_memory, static_cast<double>(read->memory));
     into.set(Gauge::server_threads, read->threads);
     into.set(Gauge::server_files, static_cast<double>(open_files(folder_ + "/fd")));
+    sample_wait(now, into);
     cpu_ = read->cpu;
     last_ = now;
     return true;
+}
+
+/// The thread that waited longest counts: one late event loop makes its clients late, even if the
+/// others are idle.
+void ServerProcess::sample_wait(Time now, Measurements& into) {
+    std::map<std::string, Duration> waited;
+    std::error_code unreadable;  // the process may end meanwhile
+    fs::directory_iterator thread(folder_ + "/task", unreadable);
+    for (; !unreadable && thread != fs::directory_iterator(); thread.increment(unreadable))
+        if (const auto wait = waited_for_cpu(text_of_file(thread->path() / "schedstat")))
+            waited[thread->path().filename()] = *wait;
+    for (const auto& [id, wait] : waited) {
+        const auto before = waited_.find(id);
+        if (before == waited_.end() || now <= last_) continue;
+        const double share = seconds(wait - before->second) / seconds(now - last_);
+        into.set(Gauge::server_wait, std::max(share, into[Gauge::server_wait]));
+    }
+    waited_ = std::move(waited);
 }
 
 }  // namespace pulsegate::load

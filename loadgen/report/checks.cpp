@@ -101,9 +101,9 @@ std::string verdict_sentence(const RunRecord& record) {
         case Outcome::refused:
             if (why)
                 return fmt::format(
-                    "No verdict on the server, because the generator was the bottleneck: {}. Run "
-                    "it "
-                    "again on a quieter machine, with more workers or with less load.",
+                    "No verdict on the server, because the generator or its machine was the "
+                    "bottleneck: {}. Run it again on a quieter machine, with more workers or with "
+                    "less load.",
                     *why);
             return fmt::format("No verdict: {}: {}.", first_refused(checks)->promise,
                                first_refused(checks)->detail);

@@ -172,7 +172,8 @@ std::string why_refused(const RunRecord& record) {
     const CheckResult* refused = nullptr;
     for (const CheckResult& check : record.checks) {
         if (check.outcome != Outcome::refused) continue;
-        if (is_own(check)) return "the generator was the bottleneck: " + check.detail;
+        if (is_own(check))
+            return "the generator or its machine was the bottleneck: " + check.detail;
         if (!refused) refused = &check;
     }
     if (!refused) return {};

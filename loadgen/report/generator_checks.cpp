@@ -15,7 +15,7 @@ constexpr double full_core = 0.7;       // a busier process does its work late
 constexpr double too_often = 0.05;      // of the time from the ramp to the judging
 constexpr double full_machine = 0.9;    // of all cores
 constexpr double much_of_others = 0.5;  // cores
-constexpr double much_waiting = 0.2;    // of a worker's time
+constexpr double much_waiting = 0.2;    // of the time of a worker, or of a thread of the server
 constexpr double much_stolen = 0.1;     // of all cores
 constexpr Duration late_loop = std::chrono::milliseconds(20);
 constexpr Duration standstill = std::chrono::seconds(1);
@@ -127,14 +127,42 @@ CheckResult check_others(const RunRecord& record, const std::vector<Stretch>& st
     return own_check("machine_others", promise, share < too_often, sum / time, std::move(detail));
 }
 
+/// The server's threads may also wait for each other or for the generator, which is the load's own
+/// doing. So this only counts while other programs use enough CPU to be the cause.
+CheckResult check_servers_wait(const RunRecord& record, const std::vector<Stretch>& stretches) {
+    const char* promise = "other programs left the server the CPU that it needed";
+    if (!record.server.on_this_machine)
+        return not_visible("machine_server_wait", promise, "the server is on another machine");
+    const auto level = level_of(stretches, Gauge::server_wait);
+    if (!level)
+        return not_visible("machine_server_wait", promise,
+                           "how long the server's process waited for CPU can't be seen");
+    const double share = share_of_time(stretches, [&](const Measurements& measured) {
+        return measured[Gauge::server_wait] >= much_waiting &&
+               cores_of_others(record, measured).value_or(0) >= much_of_others;
+    });
+    std::string detail =
+        fmt::format("the server was ready to run, but had no core, for {:.0f} % of the time",
+                    level->mean * 100);
+    if (share > 0)
+        detail += fmt::format(", and other programs were in its way for {:.0f} % of the time",
+                              share * 100);
+    return own_check("machine_server_wait", promise, share < too_often, level->mean,
+                     std::move(detail));
+}
+
 }  // namespace
 
 std::vector<CheckResult> generator_checks(const RunRecord& record) {
     const auto stretches = judged_stretches(record);
     const auto part = judged_part(record);
-    return {check_own_cpu(stretches), check_own_lag(stretches, part),
-            check_own_stalls(record), check_starved(record),
-            check_stolen(stretches),  check_others(record, stretches)};
+    return {check_own_cpu(stretches),
+            check_own_lag(stretches, part),
+            check_own_stalls(record),
+            check_starved(record),
+            check_stolen(stretches),
+            check_others(record, stretches),
+            check_servers_wait(record, stretches)};
 }
 
 }  // namespace pulsegate::load

@@ -76,6 +76,7 @@ struct JudgedRun {
         second.set(Gauge::worker_cpu_max, 0.2);
         second.set(Gauge::worker_wait, 0.01);
         second.set(Gauge::server_cpu, 0.3);
+        second.set(Gauge::server_wait, 0.01);
         second.set(Gauge::server_silence, 0.02);
         second.set(Gauge::machine_busy, 0.15);
         second.set(Gauge::machine_steal, 0.0);
