@@ -87,6 +87,34 @@ TEST_CASE("two runs make a line, but say nothing of its error") {
     CHECK(doubts(plan, "at least, not from 2"));
 }
 
+TEST_CASE("a server whose memory shrinks with its clients allows no estimate") {
+    const std::vector runs{run_of(10'000, 40e6), run_of(20'000)};
+    const auto plan = plan_on_paper(runs, 1e6);
+    CHECK(plan.refused.starts_with(
+        "the server's memory shrinks as clients are added, by 2.00 kB a client: "));
+    CHECK(plan_text(plan).find("no estimate: the server's memory shrinks") != std::string::npos);
+    CHECK(plan_text(plan).find("extrapolated") == std::string::npos);
+    CHECK(plan_text(plan).find("10,000") != std::string::npos);  // what was measured
+}
+
+TEST_CASE("figures with large errors allow no estimate") {
+    SUBCASE("of a client's memory") {
+        const std::vector runs{run_of(5'000), run_of(10'000, 10e6), run_of(15'000)};
+        CHECK(plan_on_paper(runs, 1e6).refused.starts_with("the error of 'memory a client' is "));
+    }
+    SUBCASE("of packets, where runs of all sizes have the same number of them") {
+        std::vector runs{run_of(5'000), run_of(15'000)};
+        for (auto& stretch : runs[0].series) stretch.measured = runs[1].series[19].measured;
+        for (auto& stretch : runs[0].series) stretch.measured.set(Gauge::clients_open, 5'000);
+        CHECK(plan_on_paper(runs, 1e6).refused.starts_with("the error of 'packets' is "));
+    }
+}
+
+TEST_CASE("runs that are on a line allow an estimate") {
+    const std::vector runs{run_of(5'000), run_of(10'000, 20e3), run_of(15'000)};
+    CHECK(plan_on_paper(runs, 1e6).refused.empty());
+}
+
 TEST_CASE("a server that can't be seen into leaves its costs open") {
     auto blind = run_of(10'000);
     for (auto& stretch : blind.series) {

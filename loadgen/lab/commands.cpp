@@ -172,8 +172,9 @@ int run(const CompareCommand& command) {
 
 int run(const PaperCommand& command) {
     const auto records = read_records(command.files);
-    fmt::print("{}", plan_text(plan_on_paper(records, command.clients, command.clients_per_node)));
-    return EXIT_SUCCESS;
+    const auto plan = plan_on_paper(records, command.clients, command.clients_per_node);
+    fmt::print("{}", plan_text(plan));
+    return plan.refused.empty() ? EXIT_SUCCESS : refused_status;
 }
 
 int run(const KillCommand& command) try {

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 #include "loadgen/report/checks.h"
 #include "loadgen/report/comparison.h"
 #include "loadgen/report/figures.h"
+#include "loadgen/report/labels.h"
 #include "loadgen/report/line_fit.h"
 #include "loadgen/units.h"
 
@@ -17,6 +20,7 @@ namespace pulsegate::load {
 namespace {
 
 constexpr double load_to_buy_for = 0.5;
+constexpr double largest_error = 0.5;   // of a figure
 constexpr double usual_ports = 28'232;  // of Linux, towards one address
 
 std::optional<double> relative(const Estimate& estimate) {
@@ -71,6 +75,7 @@ public:
         packets();
         memory();
         cpu();
+        refuse_nonsense();
         doubt_the_range();
         doubt_the_runs();
         return std::move(plan_);
@@ -129,6 +134,32 @@ private:
         if (of_a_packet.empty()) return doubt("the server's CPU was not seen");
         plan_.cpu_per_packet = mean_of(of_a_packet);
         plan_.cores_used = product(*plan_.cpu_per_packet, plan_.packets);
+    }
+
+    void refuse_nonsense() {
+        constexpr auto remedy =
+            "run each size with --scale against a freshly started server, and add runs";
+        if (plan_.memory_per_client && plan_.memory_per_client->value < 0) {
+            plan_.refused =
+                fmt::format("the server's memory shrinks as clients are added, by {} a client: {}",
+                            show_figure(-plan_.memory_per_client->value, Unit::bytes), remedy);
+            return;
+        }
+        const std::array figures{
+            std::pair("packets", std::optional(plan_.packets)),
+            std::pair("memory a client", plan_.memory_per_client),
+            std::pair("memory in all", plan_.memory),
+            std::pair("CPU a packet", plan_.cpu_per_packet),
+            std::pair("cores in use", plan_.cores_used),
+        };
+        for (const auto& [name, figure] : figures) {
+            const auto error = figure ? relative(*figure) : std::nullopt;
+            if (!error || *error <= largest_error) continue;
+            plan_.refused = fmt::format(
+                "the error of '{}' is {:.0f} %, and above {:.0f} % a figure says nothing: {}", name,
+                *error * 100, largest_error * 100, remedy);
+            return;
+        }
     }
 
     void doubt_the_range() {

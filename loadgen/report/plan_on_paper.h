@@ -40,6 +40,7 @@ struct PaperPlan {
     double nodes = 0;                 ///< processes
     double ports = 0;                 ///< ports of one source address towards one process
     std::vector<std::string> doubts;  ///< reasons to doubt the figures
+    std::string refused;              ///< why the runs allow no estimate; empty: they allow one
 
     double clients_per_node() const { return nodes > 0 ? clients / nodes : 0; }
     /// The cores to buy: they are used only half of the time, so that a storm finds the other half.
@@ -48,8 +49,9 @@ struct PaperPlan {
     double source_addresses() const;
 };
 
-/// One process has at most `clients_per_node` clients. Throws `std::runtime_error` if no record has
-/// figures about clients.
+/// One process has at most `clients_per_node` clients. The plan is refused if memory shrinks with
+/// the clients, or if an error is larger than half of its figure. Throws `std::runtime_error` if no
+/// record has figures about clients.
 PaperPlan plan_on_paper(std::span<const RunRecord> records, double clients,
                         double clients_per_node = 100'000);
 

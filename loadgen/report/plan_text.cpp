@@ -76,6 +76,10 @@ std::string plan_text(const PaperPlan& plan) {
     TextTable out(plan_label + 2, 15);
     add_measured(out, plan);
     out.line();
+    if (!plan.refused.empty()) {
+        out.line("no estimate: " + plan.refused);
+        return std::move(out).take();
+    }
     add_extrapolated(out, plan);
     out.line();
     add_nodes(out, plan);

@@ -105,6 +105,21 @@ class Lab(unittest.TestCase):
         done = ask("compare", "--worse", "10%", good, self.path("refused.json"))
         self.assertEqual(done.returncode, REFUSED, done.stdout + done.stderr)
 
+    def test_runs_that_allow_no_estimate_have_an_exit_status_of_their_own(self):
+        for clients, memory in ((1000, 50e6), (2000, 40e6), (3000, 60e6)):
+            second = {"second": 0, "length": 1, "counts": {"packets_sent": clients // 10}, "timings": {},
+                      "gauges": {"clients_open": clients, "server_memory": memory, "server_cpu": clients / 1e5}}
+            self.write(f"{clients}.json", {
+                "kind": "a run of pulsegate-loadgen", "name": str(clients), "verdict": "", "series": [second],
+                "totals": {"counts": {}, "timings": {}, "gauges": {}}, "marks": [{"at": 0, "text": "measuring begins"}],
+                "checks": []})
+        done = ask("plan", "1000000", self.path("1000.json"), self.path("2000.json"))
+        self.assertEqual(done.returncode, REFUSED, done.stdout + done.stderr)
+        self.assertIn("no estimate: the server's memory shrinks as clients are added, by 10.0 kB a client", done.stdout)
+        done = ask("plan", "1000000", self.path("1000.json"), self.path("3000.json"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("memory a client", done.stdout)
+
     def test_a_mistyped_option_has_an_exit_status_of_its_own(self):
         for arguments in (["--clientz", "5"], ["no-such-scenario"], ["compare", "a", "b", "c", "--repeats", "2"]):
             with self.subTest(arguments=arguments):
