@@ -95,6 +95,26 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
 
+TEST_CASE_FIXTURE(JudgedRun, "only Pulsegate must close silent clients within a second") {
+    record.totals = {};
+    record.totals.add(Count::entered, 100);
+    record.totals.add(Count::closed_late, 3);
+    record.totals.add(Count::closed_early, 2);
+    CHECK(outcome("expiry_late") == Outcome::skipped);
+    CHECK(check("expiry_late").detail.starts_with("only Pulsegate promises this"));
+    CHECK(outcome("expiry_early") == Outcome::failed);  // this is MQTT's own rule
+    for (const char* other : {"/usr/sbin/mosquitto -c /etc/pulsegate", "pulsegate-loadgen", ""}) {
+        record.server.command = other;
+        CHECK(outcome("expiry_late") == Outcome::skipped);
+    }
+    SUBCASE("by its program") { record.server.command = "build/pulsegate --shards 2"; }
+    SUBCASE("by its program in the path") { record.server.command = "pulsegate"; }
+    SUBCASE("by its metrics") { record.server.metrics = "http://127.0.0.1:8080/metrics"; }
+    SUBCASE("by the presence that it shows") { record.totals.add(Count::presence_changes); }
+    SUBCASE("by its API") { record.totals.add(Count::presence_asked); }
+    CHECK(outcome("expiry_late") == Outcome::failed);
+}
+
 TEST_CASE_FIXTURE(JudgedRun, "clients that never connected fail the check") {
     scenario.groups[0].clients = 101;
     CHECK(only_fails("connected"));

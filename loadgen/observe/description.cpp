@@ -41,6 +41,11 @@ std::uint64_t file_limit() {
 
 }  // namespace
 
+bool ServerDescription::seems_to_be_pulsegate() const {
+    const auto program = command.substr(0, command.find(' '));
+    return !metrics.empty() || program == "pulsegate" || program.ends_with("/pulsegate");
+}
+
 MachineDescription describe_machine() {
     MachineDescription machine;
     machine.cpu = field_of(text_of_file("/proc/cpuinfo"), "model name");

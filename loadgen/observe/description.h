@@ -24,6 +24,9 @@ struct ServerDescription {
     std::uint32_t pid = 0;  ///< 0: its process is not visible
     std::string command;    ///< its command line
     std::string metrics;    ///< the URL of its metrics, if they could be read
+
+    /// True if the process has the name of Pulsegate's program, or the metrics are Pulsegate's.
+    bool seems_to_be_pulsegate() const;
 };
 
 }  // namespace pulsegate::load
