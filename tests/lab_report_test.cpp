@@ -59,10 +59,18 @@ TEST_CASE("the table at the end counts, times and judges") {
     CHECK(has(text, "                         p50         p99       p99.9         max\n"));
     CHECK(has(text, "message latency       300 µs      300 µs      300 µs      300 µs\n"));
     CHECK(has(text, "server          20.0 MB\n"));
-    CHECK(has(text, "pass  every message arrived: all\n"));
-    CHECK(has(text, "none  not judged: delay\n"));
+    CHECK(has(text, "pass          every message arrived: all\n"));
+    CHECK(has(text, "skipped       nothing delays: no pings\n"));
     CHECK(text.ends_with("\nAll is well.\n"));
     CHECK_FALSE(has(text, "pings "));  // there were none
+}
+
+TEST_CASE("checks that had nothing to judge come last, each with its reason") {
+    auto record = reported_run("chat", 300us);
+    std::ranges::swap(record.checks[0], record.checks[1]);
+    CHECK(has(text_report(record),
+              "\n\npass          every message arrived: all\n"
+              "skipped       nothing delays: no pings\n\nAll is well.\n"));
 }
 
 TEST_CASE("a check that failed or was refused can't be overlooked") {
@@ -70,8 +78,8 @@ TEST_CASE("a check that failed or was refused can't be overlooked") {
     record.checks[0].outcome = CheckResult::Outcome::failed;
     record.checks[1].outcome = CheckResult::Outcome::refused;
     const auto text = text_report(record);
-    CHECK(has(text, "FAIL  every message arrived"));
-    CHECK(has(text, "void  nothing delays"));
+    CHECK(has(text, "fail          every message arrived"));
+    CHECK(has(text, "inconclusive  nothing delays"));
 }
 
 TEST_CASE("runs stand side by side, with what they differ in") {
@@ -80,7 +88,7 @@ TEST_CASE("runs stand side by side, with what they differ in") {
     const auto text = text_comparison(runs);
     CHECK(has(text, "chat (2)"));  // a name of its own
     CHECK(has(text, "3.0 ms (+200 %)"));
-    CHECK(has(text, "pass  FAIL  every message arrived"));
+    CHECK(has(text, "pass          fail          every message arrived"));
     CHECK_FALSE(has(text, "nothing delays"));  // alike, and no fault
     CHECK(widest_line(text) < 100);
 

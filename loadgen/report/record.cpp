@@ -41,4 +41,14 @@ std::string_view word(CheckResult::Outcome outcome) {
     return "skipped";
 }
 
+std::string_view word_for_people(CheckResult::Outcome outcome) {
+    switch (outcome) {
+        case CheckResult::Outcome::passed: return "pass";
+        case CheckResult::Outcome::failed: return "fail";
+        case CheckResult::Outcome::refused: return "inconclusive";
+        case CheckResult::Outcome::skipped: break;
+    }
+    return "skipped";
+}
+
 }  // namespace pulsegate::load

@@ -90,6 +90,9 @@ struct RunRecord {
 
 std::string_view word(CheckResult::Outcome outcome);  ///< "passed", as in JSON
 
+/// "pass", as in reports; "inconclusive" if the verdict was refused.
+std::string_view word_for_people(CheckResult::Outcome outcome);
+
 /// The record as JSON, which `record_from` reads. Unknown fields are ignored.
 std::string record_text(const RunRecord& record);
 

@@ -193,28 +193,18 @@ void add_hostile_effect(TextTable& out, const RunRecord& record) {
         out.cells(std::string(label), {cell(before, unit), cell(with, unit)});
 }
 
-const char* short_word(Outcome outcome) {
-    switch (outcome) {
-        case Outcome::passed: return "pass";
-        case Outcome::failed: return "FAIL";
-        case Outcome::refused: return "void";
-        case Outcome::skipped: break;
-    }
-    return "none";
+std::string outcome_cell(std::optional<Outcome> outcome) {
+    constexpr std::size_t width = std::string_view("inconclusive  ").size();
+    return padded_right(outcome ? std::string(word_for_people(*outcome)) : "-", width);
 }
 
-/// Checks that had nothing to judge come last, in one line, because the other checks matter more.
+/// Checks that had nothing to judge come last, because the other checks matter more.
 void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
-    std::string not_made;
     out.line();
-    for (const auto& check : checks) {
-        if (check.outcome == Outcome::skipped)
-            not_made += (not_made.empty() ? "" : ", ") + check.name;
-        else
-            out.line(
-                fmt::format("{}  {}: {}", short_word(check.outcome), check.promise, check.detail));
-    }
-    if (!not_made.empty()) out.line("none  not judged: " + not_made);
+    for (const bool skipped : {false, true})
+        for (const auto& check : checks)
+            if ((check.outcome == Outcome::skipped) == skipped)
+                out.line(outcome_cell(check.outcome) + check.promise + ": " + check.detail);
 }
 
 std::string with_difference(const ComparedFigure& figure, std::size_t at) {
@@ -265,8 +255,7 @@ std::string text_comparison(std::span<const RunRecord> records, std::size_t repe
     if (!checks.empty()) out.line();
     for (const auto& [promise, outcomes] : checks) {
         std::string words;
-        for (const auto& outcome : outcomes)
-            words += std::string(outcome ? short_word(*outcome) : "   -") + "  ";
+        for (const auto& outcome : outcomes) words += outcome_cell(outcome);
         out.line(words + promise);
     }
     out.line();

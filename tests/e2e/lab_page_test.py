@@ -71,9 +71,14 @@ class LabPageTest(unittest.TestCase):
             self.assertLessEqual(tab.run("return document.documentElement.scrollWidth"), width)
 
     def test_one_run_is_shown_with_its_plots_at_both_widths(self):
-        tab = self.page(run("keepalive", 3))
+        record = run("keepalive", 3)
+        record["checks"] += [dict(record["checks"][0], name=outcome, outcome=outcome)
+                             for outcome in ("skipped", "refused", "failed")]
+        tab = self.page(record)
         self.assertIn("The server kept keepalive.", tab.text("#verdicts"))
         self.assertIn("every message arrived", tab.text("#checks"))
+        words = tab.run("return [...document.querySelectorAll('#checks .word')].map(word => word.textContent)")
+        self.assertEqual(words, ["fail", "inconclusive", "pass", "skipped"])
         self.assertEqual(tab.run("return document.querySelectorAll('canvas').length"), PLOTS)
         self.assertEqual(tab.run("return document.querySelectorAll('figcaption:empty').length"), 0)
         self.assert_drawn(tab)

@@ -231,6 +231,7 @@ function paint_again(printing) {
 // -- texts
 
 const words = {passed: 'Passed', failed: 'Failed', refused: 'No verdict', skipped: 'Skipped'};
+const check_words = {passed: 'pass', failed: 'fail', refused: 'inconclusive', skipped: 'skipped'};
 
 function write_head() {
     const title = compares ? `${runs.length} load tests compared` : `Load test: ${runs[0].name}`;
@@ -283,7 +284,7 @@ function write_comparison() {
     for (const {promise, outcomes} of data.compared_checks) {
         const row = add(body, 'tr');
         add(row, 'td', promise);
-        for (const outcome of outcomes) add(row, 'td', outcome ?? '–', `word ${outcome ?? 'skipped'}`);
+        for (const outcome of outcomes) add(row, 'td', check_words[outcome] ?? '–', `word ${outcome ?? 'skipped'}`);
     }
 }
 
@@ -294,7 +295,7 @@ function write_checks() {
     const checks = [...runs[0].checks].sort((a, b) => order.indexOf(a.outcome) - order.indexOf(b.outcome));
     for (const {promise, outcome, detail} of checks) {
         const item = add(list, 'li', undefined, outcome);
-        add(item, 'span', outcome, 'word');
+        add(item, 'span', check_words[outcome], 'word');
         const text = add(item, 'span');
         add(text, 'div', promise, 'promise');
         add(text, 'div', detail, 'detail');
