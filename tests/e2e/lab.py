@@ -78,7 +78,8 @@ def facts_against(record):
              "repeated": "messages_repeated",
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
              "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
-             "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged", "released": "unreleased"}
+             "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged", "released": "unreleased",
+             "session_lost": "session_lost", "returned": "kept_out"}
     presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
     names |= {f"presence_{name}": f"presence_{name}" for name in presence}
     names["presence_states"] = "presence_contradicted"

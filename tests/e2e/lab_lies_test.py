@@ -9,6 +9,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from certificates import Certificates
 from gateway import Gateway, let_pass, wait_until
 from lab import OWN, broken, command, generate, is_refused, late, stand_still
 from ports import free_port
@@ -22,7 +23,8 @@ class Liar:
         self.process = subprocess.Popen([sys.executable, LIAR, *lies], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
-        self.port = int(self.process.stdout.readline())
+        self.ports = [int(port) for port in self.process.stdout.readline().split()]
+        self.port = self.ports[0]
         return self
 
     def __exit__(self, *_):
@@ -32,10 +34,28 @@ class Liar:
         self.process.stdout.close()
 
 
+def hear(lies, *scenario, scheme="mqtt", cluster=False, metrics=False, **options):
+    """What the generator finds out about a server that tells these lies: its exit status and its record."""
+    with Liar(*lies.split()) as liar:
+        if metrics:
+            options["metrics"] = f"http://127.0.0.1:{liar.port}/metrics"
+        connect = ",".join(f"{scheme}://127.0.0.1:{port}" for port in liar.ports)
+        return generate(liar.port, *scenario, *["--cluster"] * cluster, connect=connect, **options)
+
+
+NAPS = {"silent": "0%", "set": ["online=1s..2s", "away=1s..2s"]}
+KEPT = {"silent": "0%", "set": ["online=1s..2s", "away=1s..2s", "session=kept"], "qos": "1"}
+
+
 class LiesTest(unittest.TestCase):
     lies = {  # lie -> further arguments, the promises that it breaks
         "": ({}, set()),
         "drop=100": ({}, {"lost"}),
+        "nodes=2": ({"cluster": True, **KEPT}, set()),
+        "nodes=2 drop-crossing=50": ({"cluster": True}, {"lost", "crossed"}),
+        "no-puback=50": ({"qos": "1"}, {"acknowledged"}),
+        "no-pubrec=50": ({"qos": "2"}, {"acknowledged"}),
+        "no-pubcomp=50": ({"qos": "2"}, {"acknowledged"}),
         "repeat=100": ({}, {"repeated_qos2"}),
         "repeat=50": ({"qos": "1"}, {"repeated"}),
         "repeat-qos2=10": ({"qos": "2"}, {"repeated_qos2"}),
@@ -48,11 +68,15 @@ class LiesTest(unittest.TestCase):
         "lower-qos=50": ({"qos": "1"}, {"damaged"}),
         "retain=50": ({}, {"damaged"}),
         "close=50": ({"silent": "0%"}, {"false_offline"}),
+        "forget=5": (KEPT, {"session_lost", "lost"}),
+        "invent-session=50": ({}, {"protocol"}),
+        "keep-out=20": ({"duration": "8s", **NAPS}, {"returned"}),
         "late-pings=1500": ({}, {"pings_late"}),
         "no-pong=50": ({"silent": "0%", "duration": "8s"}, {"pings_unanswered"}),
         "early-pong=50": ({}, {"protocol"}),
         "wrong-suback=50": ({}, {"protocol"}),
         "never-close": ({}, {"expiry_never"}),
+        "close-late=2.5": ({"metrics": True}, {"expiry_late"}),
         "close-early=2": ({"keepalive": "4s", "silent": "10%"}, {"expiry_early"}),
         "delay=30": ({}, {"delay"}),
     }
@@ -62,10 +86,9 @@ class LiesTest(unittest.TestCase):
 
     def test_each_is_found_and_no_other_one(self):
         def told(lie):
-            with Liar(*[lie] if lie else []) as liar:
-                return generate(liar.port, **self.lies[lie][0])
+            return hear(lie, **self.lies[lie][0])
 
-        with ThreadPoolExecutor(5) as pool:
+        with ThreadPoolExecutor(7) as pool:
             found = dict(zip(self.lies, pool.map(told, self.lies)))
 
         def seen(lie, record):
@@ -90,16 +113,16 @@ class LiesTest(unittest.TestCase):
         return found
 
     def check(self, lies, expected, *scenario, **options):
-        """A server that tells these lies breaks these promises, and no others."""
+        """A server that tells these lies breaks these promises, and no others. Returns the record."""
         def told(lies):
-            with Liar(*lies) as liar:
-                return generate(liar.port, *scenario, **options)
+            return hear(lies, *scenario, **options)
 
         def seen(record):
             return broken(record) - (late(record) - expected)
 
         _, record = self.told_alone(told, lies, told(lies), lambda now: seen(now[1]) == expected)
         self.assertEqual(seen(record), expected, (record["verdict"], record["examples"]))
+        return record
 
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "refuse=100": {"subscribed"}, "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
@@ -135,17 +158,35 @@ class LiesTest(unittest.TestCase):
 
     def test_an_offline_that_is_hidden_during_a_short_nap_is_found(self):
         naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
-        self.check(["ghosts=2"], {"presence_ghosts"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
+        self.check("ghosts=2", {"presence_ghosts"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
 
     def test_a_server_that_forgets_returned_clients_is_found(self):
-        for lies, expected in (([], set()), (["deaf"], {"lost"})):
+        for lies, expected in (("", set()), ("deaf", {"lost"})):
             with self.subTest(lies=lies):
                 self.check(lies, expected, silent="0%", duration="20s", set=["online=8s..10s", "away=1s..2s"])
 
     def test_each_subscription_is_judged_by_its_own_qos(self):
-        for lies, expected in ((["lower-grant"], set()), (["lower-grant", "lower-qos=50"], {"damaged"})):
+        for lies, expected in (("lower-grant", set()), ("lower-grant lower-qos=50", {"damaged"})):
             with self.subTest(lies=lies):
                 self.check(lies, expected, "room", qos="1", silent="0%")
+
+    def test_lies_are_found_over_tls_and_websocket(self):
+        certificates = Certificates()
+        self.addCleanup(certificates.folder.cleanup)
+        certificate, key = certificates.issue("localhost")
+
+        def told(scheme):
+            lies, options = "drop=50 repeat=60 damage=70 no-puback=80", {}
+            if scheme != "ws":
+                lies += f" certificate={certificate} key={key}"
+                options["ca"] = certificates.ca
+            self.check(lies, {"lost", "repeated", "damaged", "acknowledged"}, scheme=scheme, qos="1", silent="0%",
+                       duration="3s", **options)
+
+        with ThreadPoolExecutor(3) as pool:
+            for scheme, checked in [(scheme, pool.submit(told, scheme)) for scheme in ("mqtts", "ws", "wss")]:
+                with self.subTest(scheme=scheme):
+                    checked.result()
 
     def test_a_server_that_stands_still_is_found(self):
         with Liar() as liar:

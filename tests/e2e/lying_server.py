@@ -1,10 +1,19 @@
 """A small MQTT 3.1.1 server that keeps every promise but the ones it is told to break, to see whether the
-load generator finds that out. It shows presence, by client identifier, in presence/NAME and by HTTP on the same port.
+load generator finds that out. It shows presence, by client identifier, in presence/NAME and by HTTP on the same port, where
+it also takes WebSockets and has metrics.
 
-    lying_server.py LIE...    prints its port; ends with its standard input
+    lying_server.py LIE...    prints its ports; ends with its standard input
+
+No lies:
+    nodes=N         it has N ports, as a cluster of N nodes
+    certificate=FILE key=FILE   it speaks TLS
 
 Lies:
     drop=N          every Nth message is acknowledged and delivered to nobody
+    drop-crossing=N every Nth delivery from a client of one node to a client of another never happens
+    no-puback=N     every Nth message of QoS 1 is delivered, but not acknowledged
+    no-pubrec=N     every Nth message of QoS 2 is delivered, but not acknowledged
+    no-pubcomp=N    every Nth PUBREL has no answer
     repeat=N        every Nth message is delivered twice
     repeat-qos2=N   every Nth delivery at QoS 2 comes again after its PUBCOMP
     other-again=N   every Nth delivery at QoS 2 comes again before its PUBREL, as another message
@@ -17,6 +26,9 @@ Lies:
     lower-grant     the first filter of each client is granted QoS 0, which is no lie
     retain=N        every Nth delivery has RETAIN set
     deaf=N          every Nth client that comes back gets no messages any more
+    keep-out=N      every Nth client that comes back is refused from then on
+    forget=N        every Nth kept session is gone when its client comes back
+    invent-session=N every Nth client is told at its first login that it has a session
     close=N         every Nth client is closed 2 s after its login, although it talks
     no-pong=N       every Nth ping has no answer
     late-pings=MS   pings are answered that much later
@@ -24,6 +36,7 @@ Lies:
     wrong-suback=N  every Nth SUBACK has the packet identifier of no SUBSCRIBE
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
+    close-late=S    silent clients are closed S seconds too late
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
     refuse=N        every Nth presence filter is refused
     hide=N          the presence of every Nth user is never shown
@@ -41,9 +54,13 @@ Lies:
 """
 
 import asyncio
+import base64
+import hashlib
 import itertools
 import json
 import random
+import re
+import ssl
 import struct
 import sys
 import time
@@ -51,6 +68,8 @@ import urllib.parse
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(10, 15)
+NOT_AUTHORIZED = 5
+BINARY, CLOSE = 2, 8  # opcodes of WebSocket
 
 
 class Lies:
@@ -69,9 +88,23 @@ class Lies:
         return float(self.values.get(name, otherwise))
 
 
+class Session:
+    """The state of MQTT that outlives a connection, if the client wants that."""
+
+    def __init__(self):
+        self.filters = {}
+        self.packet_ids = itertools.cycle(range(1, 65536))
+        self.received = set()  # QoS 2 packets that wait for their PUBREL
+        self.sent = {}  # packet identifier -> first byte and body of a PUBLISH that is not completed
+        self.released = set()  # the packet identifiers of these with a PUBREL
+        self.waiting = []  # messages that came while the client was away
+
+
 class Server:
     def __init__(self, lies):
         self.lies = lies
+        self.away = {}  # name -> kept session of a client that is away
+        self.kept_out = set()
         self.by_topic = {}  # topic -> clients that subscribe to it
         self.clients = set()
         self.users = {}  # name -> presence
@@ -119,7 +152,7 @@ class Server:
         watchers = list(self.by_topic.get(topic, ()))
         for watcher in watchers:
             self.tell(watcher, topic, retained)
-        others = [one for one in self.clients if one.filters and one not in watchers]
+        others = [one for one in self.clients if one.session.filters and one not in watchers]
         if others and self.lies.tells("tell-others"):
             self.tell(random.choice(others), topic, retained)
 
@@ -135,6 +168,8 @@ class Server:
             watcher.send(PUBLISH << 4 | retained, struct.pack(">H", len(topic)) + topic + text)
 
     def answer(self, target):
+        if target == "/metrics":
+            return f"pulsegate_connections {len(self.clients)}\n"
         names = urllib.parse.unquote(target.partition("ids=")[2]).split(",")
         told = [dict(self.users[name]) for name in names if name in self.users and not self.lies.tells("http-omit")]
         for user in told:
@@ -146,7 +181,7 @@ class Server:
                 user["version"] -= 3_600_000
         return json.dumps({"users": told, "unknown": [name for name in names if name not in self.users]})
 
-    def publish(self, topic, payload, qos):
+    def publish(self, topic, payload, qos, node):
         receivers = list(self.by_topic.get(topic, ()))
         if self.lies.tells("drop"):
             return
@@ -156,24 +191,29 @@ class Server:
             receivers = [random.choice([one for one in self.clients if one not in receivers])]
         times = 2 if self.lies.tells("repeat") else 1
         for receiver in receivers:
+            if receiver.node != node and self.lies.tells("drop-crossing"):
+                continue
             for _ in range(times):
                 receiver.deliver(topic, payload, qos)
+        for session in self.away.values():
+            if min(qos, session.filters.get(topic, 0)) > 0:
+                session.waiting.append((topic, payload, qos))
 
 
 class Client(asyncio.Protocol):
-    def __init__(self, server):
+    def __init__(self, server, node):
         self.server, self.lies = server, server.lies
+        self.node = node
         self.loop = asyncio.get_running_loop()
         self.transport = None
         self.input = b""
-        self.filters = {}
+        self.frames = None  # what came of the next frames, if it is a WebSocket
+        self.session = Session()
+        self.keeps_session = False
         self.name = ""
         self.keepalive = 0
         self.last_packet = self.loop.time()
         self.timer = None
-        self.packet_ids = itertools.cycle(range(1, 65536))
-        self.received = set()  # QoS 2 packets that wait for their PUBREL
-        self.sent = {}  # QoS 2: packet identifier -> PUBLISH
         self.offline_hidden = self.lies.tells("hide-offline")
         self.is_deaf = False
         self.held = None  # a message that is to come after the next one
@@ -187,8 +227,10 @@ class Client(asyncio.Protocol):
         self.server.clients.discard(self)
         if self.name:
             self.server.goes(self.name, self)
-        for topic in self.filters:
+        for topic in self.session.filters:
             self.server.by_topic.get(topic, set()).discard(self)
+        if self.keeps_session:
+            self.server.away[self.name] = self.session
         if self.timer:
             self.timer.cancel()
 
@@ -202,19 +244,56 @@ class Client(asyncio.Protocol):
             function(*arguments)
 
     def take(self, data):
-        self.input += data
-        if self.input.startswith(b"GET "):
-            return self.take_request()
+        if self.frames is not None:
+            self.frames += data
+            self.take_frames()
+        else:
+            self.input += data
+            if self.input.startswith(b"GET "):
+                return self.take_request()
+        self.take_packets()
+
+    def take_packets(self):
         while (packet := self.next_packet()) is not None:
             first, body = packet
             self.last_packet = self.loop.time()
             self.handle(first >> 4, first & 15, body)
 
     def take_request(self):
-        if b"\r\n\r\n" in self.input:
+        if b"\r\n\r\n" not in self.input:
+            return
+        if key := re.search(rb"\r\nSec-WebSocket-Key: *(\S+)", self.input, re.I):
+            accept = base64.b64encode(hashlib.sha1(key[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()).decode()
+            self.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                       f"Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n".encode())
+            self.input, self.frames = b"", self.input.partition(b"\r\n\r\n")[2]
+            self.take_frames()
+            self.take_packets()
+        else:
             body = self.server.answer(self.input.split()[1].decode())
             self.write(f"HTTP/1.0 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             self.transport.close()
+
+    def take_frames(self):
+        """Takes the masked frames of a client apart. They carry MQTT, and one of them closes the connection."""
+        while len(self.frames) >= 2:
+            size, at = self.frames[1] & 127, 2
+            if size >= 126:
+                at = 4 if size == 126 else 10
+                size = int.from_bytes(self.frames[2:at], "big")
+            if len(self.frames) < at + 4 + size:
+                return
+            if self.frames[0] & 15 == CLOSE:
+                return self.transport.close()
+            mask = itertools.cycle(self.frames[at:at + 4])
+            self.input += bytes(byte ^ key for byte, key in zip(self.frames[at + 4:at + 4 + size], mask))
+            self.frames = self.frames[at + 4 + size:]
+
+    def framed(self, packet):
+        if self.frames is None:
+            return packet
+        size = bytes([len(packet)]) if len(packet) < 126 else b"\x7e" + struct.pack(">H", len(packet))
+        return bytes([0x80 | BINARY]) + size + packet
 
     def next_packet(self):
         size = shift = 0
@@ -237,7 +316,7 @@ class Client(asyncio.Protocol):
             if size == 0:
                 break
         packet = bytes([first]) + length + body
-        self.later("delay", self.write, packet)
+        self.later("delay", self.write, self.framed(packet))
 
     def write(self, packet):
         if not self.transport.is_closing():
@@ -251,16 +330,21 @@ class Client(asyncio.Protocol):
         elif kind == PUBLISH:
             self.take_message(flags, body)
         elif kind == PUBREL:
-            self.received.discard(body[:2])
-            self.send(PUBCOMP << 4, body[:2])
+            self.session.received.discard(body[:2])
+            if not self.lies.tells("no-pubcomp"):
+                self.send(PUBCOMP << 4, body[:2])
+        elif kind == PUBACK:
+            self.session.sent.pop(body[:2], None)
         elif kind == PUBREC:
             if self.lies.tells("no-pubrel"):
                 return
+            self.session.released.add(body[:2])
             self.send(PUBREL << 4 | 2, body[:2])
         elif kind == PUBCOMP:
-            again = self.sent.pop(body[:2], None)
+            self.session.released.discard(body[:2])
+            again = self.session.sent.pop(body[:2], None)
             if again and self.lies.tells("repeat-qos2"):
-                self.send(PUBLISH << 4 | 4, again)
+                self.send(PUBLISH << 4 | 4, again[1])
         elif kind == SUBSCRIBE:
             self.subscribe(body)
         elif kind == PINGREQ:
@@ -270,21 +354,52 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
     def log_in(self, body):
-        self.keepalive, size = struct.unpack(">HH", body[8:12])
+        flags, self.keepalive, size = struct.unpack(">BHH", body[7:12])
         self.name = body[12:12 + size].decode()
+        comes_back = self.name in self.server.users
+        if comes_back and self.lies.tells("keep-out"):
+            self.server.kept_out.add(self.name)
+        if self.name in self.server.kept_out:
+            self.send(CONNACK << 4, bytes([0, NOT_AUTHORIZED]))
+            return self.transport.close()
         self.server.clients.add(self)
-        self.is_deaf = self.name in self.server.users and self.lies.tells("deaf")
+        self.is_deaf = comes_back and self.lies.tells("deaf")
         self.server.comes(self.name, self)
+        has_session = self.find_session(is_clean=flags & 2)
         if self.lies.tells("early-pong"):
             self.send(PINGRESP << 4)
-        self.send(CONNACK << 4, b"\0\0")
+        invented = not comes_back and self.lies.tells("invent-session")
+        self.send(CONNACK << 4, bytes([has_session or invented, 0]))
+        if has_session:
+            self.resume()
         self.look_after()
         if self.lies.tells("close"):
             self.loop.call_later(2, self.transport.close)
 
+    def find_session(self, is_clean):
+        """Whether there is one from an earlier connection."""
+        self.keeps_session = not is_clean
+        kept = self.server.away.pop(self.name, None)
+        if is_clean or kept is None or self.lies.tells("forget"):
+            return False
+        self.session = kept
+        return True
+
+    def resume(self):
+        for topic in self.session.filters:
+            self.server.by_topic.setdefault(topic, set()).add(self)
+        for packet_id, (first, body) in list(self.session.sent.items()):
+            if packet_id in self.session.released:
+                self.send(PUBREL << 4 | 2, packet_id)
+            else:
+                self.send(first | 8, body)
+        waiting, self.session.waiting = self.session.waiting, []
+        for message in waiting:
+            self.deliver(*message)
+
     def look_after(self):
         """Closes the client when it has been silent for one and a half keepalives."""
-        limit = self.lies.number("close-early", self.keepalive * 1.5)
+        limit = self.lies.number("close-early", self.keepalive * 1.5) + self.lies.number("close-late")
         left = self.last_packet + limit - self.loop.time()
         if left <= 0 and not self.lies.has("never-close"):
             return self.transport.close()
@@ -299,9 +414,9 @@ class Client(asyncio.Protocol):
             if topic.startswith(b"presence/") and self.lies.tells("refuse"):
                 reasons += b"\x80"
                 continue
-            if self.lies.has("lower-grant") and not self.filters:
+            if self.lies.has("lower-grant") and not self.session.filters:
                 qos = 0
-            self.filters[topic] = qos
+            self.session.filters[topic] = qos
             self.server.by_topic.setdefault(topic, set()).add(self)
             topics.append(topic)
             reasons += bytes([qos])
@@ -317,12 +432,13 @@ class Client(asyncio.Protocol):
         topic, rest = body[2:2 + size], body[2 + size:]
         if qos > 0:
             packet_id, rest = rest[:2], rest[2:]
-            self.send((PUBACK if qos == 1 else PUBREC) << 4, packet_id)
+            if not self.lies.tells("no-puback" if qos == 1 else "no-pubrec"):
+                self.send((PUBACK if qos == 1 else PUBREC) << 4, packet_id)
             if qos == 2:
-                if packet_id in self.received:
+                if packet_id in self.session.received:
                     return
-                self.received.add(packet_id)
-        self.server.publish(topic, rest, qos)
+                self.session.received.add(packet_id)
+        self.server.publish(topic, rest, qos, self.node)
 
     def deliver(self, topic, payload, qos):
         if self.is_deaf:
@@ -336,28 +452,37 @@ class Client(asyncio.Protocol):
             self.deliver_now(*held)
 
     def deliver_now(self, topic, payload, qos):
-        qos = min(qos, self.filters.get(topic, qos))
+        qos = min(qos, self.session.filters.get(topic, qos))
         if self.lies.tells("lower-qos"):
             qos = 0
         if self.lies.tells("topic"):
             topic += b"0"
         body = struct.pack(">H", len(topic)) + topic
         if qos > 0:
-            packet_id = struct.pack(">H", next(self.packet_ids))
+            packet_id = struct.pack(">H", next(self.session.packet_ids))
             body += packet_id
-            if qos == 2:
-                self.sent[packet_id] = body + payload
-        self.send(PUBLISH << 4 | qos << 1 | self.lies.tells("retain"), body + payload)
+        first = PUBLISH << 4 | qos << 1 | self.lies.tells("retain")
+        if qos > 0:
+            self.session.sent[packet_id] = (first, body + payload)
+        self.send(first, body + payload)
         if qos == 2 and self.lies.tells("other-again"):
             self.send(PUBLISH << 4 | 8 | qos << 1, body + payload[:-1] + b"!")
 
 
 async def main(arguments):
-    server = Server(Lies(arguments))
-    listener = await asyncio.get_running_loop().create_server(lambda: Client(server), "127.0.0.1", 0, backlog=4096)
-    print(listener.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    listener.close()
+    lies = Lies(arguments)
+    server = Server(lies)
+    tls = None
+    if lies.has("certificate"):
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(lies.values["certificate"], lies.values["key"])
+    loop = asyncio.get_running_loop()
+    listeners = [await loop.create_server(lambda node=node: Client(server, node), "127.0.0.1", 0, backlog=4096, ssl=tls)
+                 for node in range(int(lies.number("nodes", 1)))]
+    print(*(listener.sockets[0].getsockname()[1] for listener in listeners), flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    for listener in listeners:
+        listener.close()
 
 
 if __name__ == "__main__":
