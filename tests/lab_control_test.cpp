@@ -20,6 +20,7 @@
 #include "loadgen/lab/interruption.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/work_order.h"
+#include "loadgen/lab/worker.h"
 #include "loadgen/lab/worker_listener.h"
 #include "loadgen/lab/worker_pool.h"
 #include "loadgen/net/address.h"
@@ -67,11 +68,14 @@ public:
         say(1, type);
     }
 
+    /// An answer to another phase, which only shows that the worker is alive.
+    const char* alive() const { return conductor.phase() == Phase::preparing ? "ramped" : "ready"; }
+
     /// Time passes, and the workers show that they are alive.
     void wait(Duration duration) {
         for (const Time end = now + duration; now < end;) {
             now = std::min(now + 100ms, end);
-            both_say("alive");
+            both_say(alive());
             conductor.tick(now);
         }
     }
@@ -350,6 +354,33 @@ TEST_CASE("a worker that can't begin says why") {
     CHECK(play.conductor.failure() == "worker 1: --users 'x': no such file");
 }
 
+TEST_CASE("a message that the coordinator does not know ends the run, and is named") {
+    Play play;
+    play.say(1, "dance");
+    CHECK(play.conductor.failure() ==
+          "worker 1 sent 'dance', which the coordinator does not know; is it of another version?");
+}
+
+TEST_CASE("a worker names an order that it does not know") {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    std::thread worker([&] { work_for_parent(ends[1]); });
+    std::string answer;
+    {
+        ControlLink link{Descriptor(ends[0])};
+        for (const char* type : {"dance", "time"})
+            link.send(FrameKind::json, json::serialize(json::object{{"type", type}}));
+        for (bool alive = true; alive && answer.empty();) {
+            pollfd polled{link.fd(), POLLIN, 0};
+            alive = ::poll(&polled, 1, 60'000) > 0 && link.move();
+            if (const auto frame = link.next()) answer = frame->body;
+        }
+    }  // the worker is left, and ends
+    worker.join();
+    CHECK(answer == R"({"type":"error","text":"it does not know the order 'dance'; )"
+                    R"(is the coordinator of another version?"})");
+}
+
 TEST_CASE("a worker that does not answer is named, in every phase") {
     SUBCASE("getting ready") {
         Play play;
@@ -373,7 +404,7 @@ TEST_CASE("a worker that does not answer is named, in every phase") {
         play.both_say("ready");
         for (int second = 0; second < 31; ++second) {
             play.now += 1s;
-            play.say(0, "alive");
+            play.say(0, play.alive());
             play.conductor.tick(play.now);
         }
         CHECK(play.conductor.failure().starts_with("worker 1 has said nothing for 31 s"));

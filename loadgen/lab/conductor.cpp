@@ -57,6 +57,18 @@ Duration ramp_time(const Scenario& scenario) {
 /// A server that is slow to accept clients makes the ramp longer, but not beyond this.
 Duration patience_of_ramp(const Scenario& scenario) { return 3 * ramp_time(scenario) + 120s; }
 
+/// The phase that a worker's message ends; nothing if there is no such message.
+std::optional<Conductor::Phase> phase_answered_by(std::string_view type) {
+    using Phase = Conductor::Phase;
+    if (type == "ready") return Phase::preparing;
+    if (type == "ramped") return Phase::ramping;
+    if (type == "settled") return Phase::running;
+    if (type == "drained") return Phase::draining;
+    if (type == "flows-sent") return Phase::totalling;
+    if (type == "done") return Phase::judging;
+    return {};
+}
+
 std::string text_of(const json::object& message, const char* key) {
     const auto* value = message.if_contains(key);
     return value && value->is_string() ? json::value_to<std::string>(*value) : std::string();
@@ -85,13 +97,12 @@ void Conductor::heard(std::uint32_t worker, const json::object& message, Time no
         return set_mark(message.at("at").to_number<double>(), text_of(message, "text"));
     if (type == "error") return fail(fmt::format("{}: {}", from.name, text_of(message, "text")));
 
-    const bool expected = (type == "ready" && phase_ == Phase::preparing) ||
-                          (type == "ramped" && phase_ == Phase::ramping) ||
-                          (type == "settled" && phase_ == Phase::running) ||
-                          (type == "drained" && phase_ == Phase::draining) ||
-                          (type == "flows-sent" && phase_ == Phase::totalling) ||
-                          (type == "done" && phase_ == Phase::judging);
-    if (!expected) return;
+    const auto answered_phase = phase_answered_by(type);
+    if (!answered_phase)
+        return fail(fmt::format(
+            "{} sent '{}', which the coordinator does not know; is it of another version?",
+            from.name, type));
+    if (*answered_phase != phase_) return;  // it comes too late
     from.answered = true;
     if (type == "done") {
         take_texts(message, "examples", examples_);

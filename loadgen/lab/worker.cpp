@@ -5,6 +5,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -43,6 +45,10 @@ constexpr Duration look_every = 50ms;
 
 /// The time that sending the DISCONNECTs of all clients may take.
 constexpr Duration leave_within = 300ms;
+
+/// The orders for a worker with a plan.
+constexpr std::array<std::string_view, 7> orders{"start", "go",    "drain", "stop",
+                                                 "flows", "judge", "end"};
 
 /// The worker's side of the control connection, around the swarm of its clients.
 class Worker : public Loop::Owner, public Loop::Handler {
@@ -129,7 +135,10 @@ private:
             return send({{"type", "time"}, {"now", now.time_since_epoch().count()}});
         if (type == "refused") return give_up(json::value_to<std::string>(message.at("text")));
         if (type == "plan") return prepare(message);
-        if (!swarm_) return;
+        if (std::ranges::find(orders, type) == orders.end())
+            throw std::runtime_error(fmt::format(
+                "it does not know the order '{}'; is the coordinator of another version?", type));
+        if (!swarm_) return;  // its plan could not be carried out
         if (type == "start") start(time_in(message));
         if (type == "go") go(time_in(message));
         if (type == "drain" || type == "stop") drain(now);
