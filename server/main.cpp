@@ -134,6 +134,11 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
     return nullptr;
 }
 
+struct ForgetReloads {
+    Watch& watch;
+    ~ForgetReloads() { watch.forget_reloads(); }
+};
+
 /// Returns false if the process must end. Before that the clients of an edge leave, unless a second
 /// signal arrives.
 bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) {
@@ -144,6 +149,8 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
                         if (!config.cluster.edge) return nullptr;
                         return std::make_unique<EdgeServer>(config, cluster);
                     });
+    // Those to be told of a reload belong to `standby`, which an exception may end.
+    const ForgetReloads forget_reloads{watch};
     const auto reload_here = [&] {
         return reload_settings(settings,
                                [&](const Config& config) { return standby.reload(config); });
@@ -157,7 +164,6 @@ bool await_ownership(Membership& cluster, ConfigReload& settings, Watch& watch) 
         return !drains;
     });
     standby.stop();
-    watch.forget_reloads();
     const bool serves = is_owner && !drains;
     if (!serves) cluster.leave();
     return serves;

@@ -73,7 +73,7 @@ void Standstill::go_on() {
             // All acknowledged data is stored, so the next start finds it.
             spdlog::critical("the store can't be opened again: {}; the gateway exits",
                              error.what());
-            spdlog::shutdown();
+            spdlog::default_logger_raw()->flush();
             std::_Exit(start_again);
         }
         gateway_.shards.front()->call([](Shard& first) { first.store_reopened(); }).get();

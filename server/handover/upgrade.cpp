@@ -64,15 +64,17 @@ std::string own_program() {
     return path;
 }
 
-/// Is this process asked to stop? The signals are pending, because the main thread, which takes
-/// them, is busy here.
-bool is_stop_pending(int signal) {
+/// Signals are pending, because the main thread, which takes them, is busy here.
+bool is_pending(int signal) {
     sigset_t pending;
     sigemptyset(&pending);
     return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
 }
 
 constexpr std::array stop_signals{SIGTERM, SIGINT};
+/// What the new process has to do, too, because it has read its settings and opened its files
+/// before the signal came. All of these wait there until it serves.
+constexpr std::array passed_signals{SIGHUP, SIGUSR1, SIGTERM, SIGINT};
 
 /// Hands everything over, step by step.
 class Upgrade {
@@ -154,7 +156,7 @@ private:
     /// Tells the new process to serve. Always throws, or ends this process.
     [[noreturn]] void go(const Standstill& standstill, HandoverChannel::Deadline deadline,
                          const UpgradeOutcome& outcome) {
-        if (std::ranges::any_of(stop_signals, is_stop_pending))
+        if (std::ranges::any_of(stop_signals, is_pending))
             throw HandoverError("a signal asks the gateway to stop");
         channel().send(HandoverStep::go, encode(Go{outcome, standstill.since()}), deadline);
         // If the new process is redistributing rooms, this process could not take over again. So it
@@ -173,8 +175,8 @@ private:
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
-        for (const int signal : stop_signals)
-            if (is_stop_pending(signal)) ::kill(successor_.process(), signal);
+        for (const int signal : passed_signals)
+            if (is_pending(signal)) ::kill(successor_.process(), signal);
         leave(0);
     }
 
@@ -193,10 +195,10 @@ private:
         }
     }
 
-    /// Ends the process at once. It closes and writes nothing, because another process has
-    /// everything.
+    /// Ends the process at once. It closes and writes nothing but its log, because another process
+    /// has everything. The log stays, because other threads may still write to it.
     [[noreturn]] static void leave(int status) {
-        spdlog::shutdown();
+        spdlog::default_logger_raw()->flush();
         std::_Exit(status);
     }
 

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 
@@ -28,7 +29,10 @@ class LogSink final : public spdlog::sinks::base_sink<std::mutex> {
         formatter_->format(message, line);
         writer_.write({line.data(), line.size()});
     }
-    void flush_() override {}
+    /// Waits for a moment until everything is written.
+    void flush_() override {
+        writer_.flush(std::chrono::steady_clock::now() + std::chrono::milliseconds(200));
+    }
 
     LineWriter writer_{STDERR_FILENO,
                        [](const std::string& trouble) { say_at_once("log: " + trouble); }};

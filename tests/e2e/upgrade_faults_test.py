@@ -156,6 +156,12 @@ class UpgradeFaultsTest(unittest.TestCase):
                 client.ping()
                 gateway.stop()
 
+    def test_a_reload_during_an_upgrade_is_done_by_the_process_that_serves(self):
+        with gateway_for() as gateway:
+            program, _ = program_with_fault(gateway.folder.name, binary(), does="reload old", at="serving")
+            self.assertTrue(gateway.try_to_upgrade(program)[0])
+            wait_until(lambda: "SIGHUP: reloading" in gateway.log, what="the reload")
+
     def test_a_drain_is_refused_during_an_upgrade(self):
         with gateway_for() as gateway:
             program = Path(gateway.folder.name) / "program"
