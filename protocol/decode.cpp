@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "protocol/packet_set.h"
-#include "protocol/property_rules.h"
+#include "protocol/properties.h"
 #include "protocol/reader.h"
 #include "protocol/reason_rules.h"
 #include "protocol/topic.h"

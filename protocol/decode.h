@@ -8,6 +8,7 @@
 #include "protocol/bytes.h"
 #include "protocol/decode_error.h"
 #include "protocol/packet.h"
+#include "protocol/packet_type.h"
 
 namespace pulsegate {
 
@@ -25,9 +26,6 @@ struct [[nodiscard]] Frame {
 /// `max_packet_size` counts the whole packet, including the header. `version` is the version of the
 /// connection's CONNECT.
 Frame next_frame(Bytes in, std::size_t max_packet_size, Version version = Version::v5_0);
-
-/// The sender of the packet: some packets and properties are legal in one direction only.
-enum class Sender : std::uint8_t { client, server };
 
 using Decoded = std::variant<Packet, DecodeError>;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "protocol/bytes.h"
+#include "protocol/packet_type.h"
 #include "protocol/properties.h"
 #include "protocol/reason.h"
 
@@ -20,28 +21,6 @@ namespace pulsegate {
 enum class Version : std::uint8_t { v3_1 = 3, v3_1_1 = 4, v5_0 = 5 };
 
 enum class QoS : std::uint8_t { at_most_once = 0, at_least_once = 1, exactly_once = 2 };
-
-/// Control packet types (MQTT 5.0, table 2-1).
-enum class PacketType : std::uint8_t {
-    connect = 1,
-    connack,
-    publish,
-    puback,
-    pubrec,
-    pubrel,
-    pubcomp,
-    subscribe,
-    suback,
-    unsubscribe,
-    unsuback,
-    pingreq,
-    pingresp,
-    disconnect,
-    auth
-};
-
-/// The standard's name in capitals ("PINGREQ").
-std::string_view name(PacketType type);
 
 struct Will {
     std::string_view topic{};

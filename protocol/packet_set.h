@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "protocol/packet.h"
+#include "protocol/packet_type.h"
 
 namespace pulsegate {
 

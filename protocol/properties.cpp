@@ -7,7 +7,8 @@
 #include <iterator>
 #include <limits>
 
-#include "protocol/property_rules.h"
+#include "protocol/packet_set.h"
+#include "protocol/reader.h"
 #include "protocol/topic.h"
 #include "protocol/utf8.h"
 #include "protocol/writer.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "protocol/bytes.h"
+#include "protocol/packet_type.h"
 
 namespace pulsegate {
 
@@ -83,6 +84,12 @@ private:
 
     Bytes raw_;
 };
+
+class Reader;
+
+/// Reads a property list with its length prefix and checks all rules: which properties `packet` (or
+/// `packets::will_type`) may have, from which side, how often and with which values.
+Properties read_properties(Reader& from, PacketType packet, Sender sender);
 
 /// Builds a property list to send. To use it as a view: `packet.properties = list.view()`.
 class PropertyList {

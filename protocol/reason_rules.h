@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-#include "protocol/decode.h"
 #include "protocol/packet_set.h"
-#include "protocol/reason.h"
+#include "protocol/packet_type.h"
 
 namespace pulsegate {
 

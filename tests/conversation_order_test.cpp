@@ -246,9 +246,9 @@ private:
     std::map<std::pair<std::string, std::string>, Conversation> got_;
 };
 
-class Reader : public Peer {
+class ReadingPeer : public Peer {
 public:
-    Reader(Stage& brokers, Terms terms, Book& book)
+    ReadingPeer(Stage& brokers, Terms terms, Book& book)
         : Peer(brokers, std::move(terms)), book_(book) {}
 
     /// Sends the oldest acknowledgement that is due; false if none is.
@@ -314,7 +314,7 @@ public:
                     .rooms()
                     .add(place_.topic, user);
             const Terms terms{user, place_.keeps_session, windows[pick(windows.size())]};
-            readers_.push_back(std::make_unique<Reader>(brokers_, terms, book_));
+            readers_.push_back(std::make_unique<ReadingPeer>(brokers_, terms, book_));
         }
         for (const char* name : {"ann", "ben"})
             publishers_.push_back(
@@ -346,7 +346,7 @@ private:
         return user_at(pick(brokers_->shards()), brokers_->shards(), name);
     }
     Publisher& any_publisher() { return *publishers_[pick(publishers_.size())]; }
-    Reader& any_reader() { return *readers_[pick(readers_.size())]; }
+    ReadingPeer& any_reader() { return *readers_[pick(readers_.size())]; }
 
     void do_something() {
         const unsigned what = pick(100);
@@ -440,7 +440,7 @@ private:
     Place place_;
     Stage brokers_;
     Book book_;
-    std::vector<std::unique_ptr<Reader>> readers_;
+    std::vector<std::unique_ptr<ReadingPeer>> readers_;
     std::vector<std::unique_ptr<Publisher>> publishers_;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/reason.h"
 #include "protocol/reason_rules.h"
 #include "server/base/limit.h"
 #include "server/base/tls_idle.h"

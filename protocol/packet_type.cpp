@@ -1,4 +1,4 @@
-#include "protocol/packet.h"
+#include "protocol/packet_type.h"
 
 #include <array>
 #include <cstddef>
