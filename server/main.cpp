@@ -24,7 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/calendar.h"
 #include "server/base/clock.h"
 #include "server/base/files/unique_fd.h"
 #include "server/base/log.h"

@@ -4,8 +4,6 @@
 
 #include <cstdlib>
 
-#include "server/base/calendar.h"
-#include "server/base/moved_wall_clock.h"
 #include "server/message/message.h"
 
 using namespace pulsegate;

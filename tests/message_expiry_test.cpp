@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/base/hash.h"
-#include "server/base/moved_wall_clock.h"
 #include "server/session/client_description.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/test_store.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/base/moved_wall_clock.h"
+#include "server/base/clock.h"
 #include "server/message/topics.h"
 #include "server/session/users/presence.h"
 #include "server/store/sqlite_ledger.h"

@@ -7,9 +7,6 @@
 #include <cassert>
 #include <ctime>
 
-#include "server/base/calendar.h"
-#include "server/base/moved_wall_clock.h"
-
 namespace pulsegate {
 
 namespace {

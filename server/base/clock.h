@@ -39,6 +39,18 @@ public:
 /// The time of the system's clock, which may be wrong.
 WallMillis system_clock_now();
 
+/// While an object of this class exists, the wall clock is off by a given time, as if it had been
+/// set. So tests of data that outlives restarts need not wait.
+class MovedWallClock {
+public:
+    MovedWallClock() = default;
+    ~MovedWallClock();
+    MovedWallClock(const MovedWallClock&) = delete;
+    MovedWallClock& operator=(const MovedWallClock&) = delete;
+
+    void advance(WallMillis time);
+};
+
 /// A clock outside of 2020 to 2199 can't be right. Stamps of messages and versions of presence have
 /// room for these years, but not for years before 1970 or after 2248.
 inline constexpr WallMillis earliest_wall_time = 1'577'836'800'000;
@@ -51,6 +63,12 @@ WallMillis wall_now();
 /// The wall clock at the start, moved on by the monotonic clock. Work that is due at a date uses
 /// it, so no step of the wall clock makes it early. Ticks begin with its seconds.
 WallMillis calendar_time(Millis now);
+
+/// Makes `calendar_time` continue from the present time of the wall clock. Before the call, it
+/// continues from the wall clock at the start of the process. A standby node calls it when it
+/// begins to serve, because its clock may have been set meanwhile. Call it before any thread uses
+/// that time. Tests have their own monotonic clock.
+void begin_calendar(Millis now = monotonic_now());
 
 /// The wall clock, or `calendar_time` while the wall clock is ahead of it. Data that ends at a date
 /// is deleted by this time, so no step of the wall clock deletes data early.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "server/base/calendar.h"
-#include "server/base/moved_wall_clock.h"
+#include "server/base/clock.h"
 #include "tests/support/durable_cluster.h"
 
 namespace pulsegate {

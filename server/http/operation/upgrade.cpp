@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/auth/json_claims.h"
-#include "server/base/calendar.h"
+#include "server/base/clock.h"
 #include "server/http/questions/admin_host.h"
 #include "server/limits/drain.h"
 
