@@ -8,7 +8,7 @@
 #include "server/session/state/session.h"
 #include "server/session/trace/packet_summary.h"
 #include "server/session/trace/tracer.h"
-#include "server/session/users/history_json.h"
+#include "server/session/users/history_event.h"
 #include "server/transport/connections/connection.h"
 
 namespace pulsegate {

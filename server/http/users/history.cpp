@@ -14,7 +14,8 @@
 #include "server/http/serving/query.h"
 #include "server/session/broker_admin.h"
 #include "server/session/terms/settings.h"
-#include "server/session/users/history_json.h"
+#include "server/session/users/history.h"
+#include "server/session/users/history_event.h"
 
 namespace pulsegate {
 

@@ -5,7 +5,7 @@
 
 #include "server/base/log.h"
 #include "server/session/sending/surplus.h"
-#include "server/session/users/history_json.h"
+#include "server/session/users/history_event.h"
 
 namespace pulsegate {
 

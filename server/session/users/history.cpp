@@ -7,7 +7,6 @@
 
 #include "protocol/utf8.h"
 #include "server/base/hash.h"
-#include "server/session/users/history_json.h"
 
 namespace pulsegate {
 
@@ -51,20 +50,6 @@ private:
 };
 
 }  // namespace
-
-std::string_view name(HistoryKind kind) {
-    switch (kind) {
-        case HistoryKind::login: return "login";
-        case HistoryKind::refused: return "login_refused";
-        case HistoryKind::taken_over: return "taken_over";
-        case HistoryKind::ended: return "disconnected";
-        case HistoryKind::banned: return "banned";
-        case HistoryKind::ban_lifted: return "ban_lifted";
-        case HistoryKind::dropped: return "messages_dropped";
-        case HistoryKind::session_ended: return "session_ended";
-    }
-    return "unknown";
-}
 
 /// The beginning of an event in its block; the event's texts follow.
 struct HistoryBlocks::Head {

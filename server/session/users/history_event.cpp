@@ -1,6 +1,4 @@
-#include "server/session/users/history_json.h"
-
-#include <string_view>
+#include "server/session/users/history_event.h"
 
 #include "protocol/version_name.h"
 
@@ -13,6 +11,20 @@ void add_unless_empty(boost::json::object& told, const char* name, std::string_v
 }
 
 }  // namespace
+
+std::string_view name(HistoryKind kind) {
+    switch (kind) {
+        case HistoryKind::login: return "login";
+        case HistoryKind::refused: return "login_refused";
+        case HistoryKind::taken_over: return "taken_over";
+        case HistoryKind::ended: return "disconnected";
+        case HistoryKind::banned: return "banned";
+        case HistoryKind::ban_lifted: return "ban_lifted";
+        case HistoryKind::dropped: return "messages_dropped";
+        case HistoryKind::session_ended: return "session_ended";
+    }
+    return "unknown";
+}
 
 boost::json::object to_json(const HistoryEvent& event) {
     boost::json::object told{{"time", rfc3339(event.time)}, {"event", name(event.kind)}};
