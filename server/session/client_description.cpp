@@ -6,7 +6,7 @@
 #include "server/session/rooms/room_logs.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
-#include "server/session/users/dormant_record.h"
+#include "server/session/users/presence_entry.h"
 
 namespace pulsegate {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "server/session/state/session.h"
-#include "server/session/users/dormant_record.h"
+#include "server/session/users/presence_entry.h"
 
 namespace pulsegate {
 

@@ -18,8 +18,8 @@
 #include "server/session/state/session_table.h"
 #include "server/session/state/tables.h"
 #include "server/session/terms/settings.h"
-#include "server/session/users/dormant_record.h"
 #include "server/session/users/presence.h"
+#include "server/session/users/presence_entry.h"
 
 namespace pulsegate {
 

@@ -2,7 +2,7 @@
 
 #include "server/session/state/outbox.h"
 #include "server/session/state/session.h"
-#include "server/session/users/dormant_record.h"
+#include "server/session/users/presence_entry.h"
 
 namespace pulsegate {
 

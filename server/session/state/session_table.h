@@ -14,8 +14,8 @@
 #include "server/session/state/session.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"
-#include "server/session/users/dormant_record.h"
 #include "server/session/users/gateway_totals.h"
+#include "server/session/users/presence_entry.h"
 #include "wheel/stacked_wheel.h"
 
 namespace pulsegate {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/hash.h"
 #include "server/message/stored_floor.h"
 #include "server/message/topics.h"
 #include "server/session/terms/recorded_name.h"
-#include "server/session/users/dormant_record.h"
 
 namespace pulsegate {
 
@@ -22,9 +22,6 @@ namespace {
 /// A user of a whole fleet may have thousands of devices. Messages list the first ones only.
 constexpr std::size_t devices_listed = 20;
 constexpr std::size_t names_listed = 16 * 1024;  ///< bytes of client ids
-
-/// If a user has more devices, only the latest ones are compared.
-constexpr int devices_compared = 1000;
 
 /// If the names of all users exceed this sum, users that were never online for a minute are
 /// forgotten after a minute.
@@ -70,50 +67,6 @@ Result show_to(const std::function<Result(User&)>& visitor, PresenceEntry& entry
 const char* state_name(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
-
-std::string_view PresenceEntry::user_name() const {
-    if (is_dormant) return static_cast<const DormantRecord&>(*this).user();
-    return static_cast<const User&>(*this).name;
-}
-
-PresencePosition PresenceEntry::position() const { return {version, keyed_hash(user_name())}; }
-
-bool PresenceEntry::operator<(const PresenceEntry& other) const {
-    if (version != other.version) return version < other.version;
-    const auto hash = position().user;
-    const auto others = other.position().user;
-    return hash < others || (hash == others && user_name() < other.user_name());
-}
-
-void PresenceEntry::copy_presence(const PresenceEntry& other) {
-    version = other.version;
-    since = other.since;
-    seen_after = other.seen_after;
-    cause = other.cause;
-    is_awaited = other.is_awaited;
-    is_untold = other.is_untold;
-    stayed = other.stayed;
-}
-
-bool User::has_device() const {
-    return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
-}
-
-Millis User::longest_limit() const {
-    Millis longest = 0;
-    int left = devices_compared;
-    for (const Device& device : devices) {
-        if (--left < 0) break;
-        if (device.here) longest = std::max(longest, device.limit());
-    }
-    return longest;
-}
-
-void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
-    constexpr WallMillis most = INT32_MAX;
-    since = now;
-    seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
-}
 
 Presence::~Presence() { by_change_.clear_and_dispose(dispose); }
 

@@ -1,7 +1,7 @@
 #include "server/session/users/user_names.h"
 
 #include "server/base/sparse.h"
-#include "server/session/users/presence.h"
+#include "server/session/users/presence_entry.h"
 
 namespace pulsegate {
 

@@ -1,4 +1,4 @@
-#include "server/session/users/dormant_record.h"
+#include "server/session/users/presence_entry.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,9 +6,14 @@
 #include <new>
 #include <utility>
 
+#include "server/base/hash.h"
+
 namespace pulsegate {
 
 namespace {
+
+/// If a user has more devices, only the latest ones are compared.
+constexpr int devices_compared = 1000;
 
 std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages,
                        std::size_t expiries) {
@@ -17,6 +22,50 @@ std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages,
 }
 
 }  // namespace
+
+std::string_view PresenceEntry::user_name() const {
+    if (is_dormant) return static_cast<const DormantRecord&>(*this).user();
+    return static_cast<const User&>(*this).name;
+}
+
+PresencePosition PresenceEntry::position() const { return {version, keyed_hash(user_name())}; }
+
+bool PresenceEntry::operator<(const PresenceEntry& other) const {
+    if (version != other.version) return version < other.version;
+    const auto hash = position().user;
+    const auto others = other.position().user;
+    return hash < others || (hash == others && user_name() < other.user_name());
+}
+
+void PresenceEntry::copy_presence(const PresenceEntry& other) {
+    version = other.version;
+    since = other.since;
+    seen_after = other.seen_after;
+    cause = other.cause;
+    is_awaited = other.is_awaited;
+    is_untold = other.is_untold;
+    stayed = other.stayed;
+}
+
+void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
+    constexpr WallMillis most = INT32_MAX;
+    since = now;
+    seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
+}
+
+bool User::has_device() const {
+    return std::ranges::any_of(devices, [](const Device& each) { return !each.is_inbox(); });
+}
+
+Millis User::longest_limit() const {
+    Millis longest = 0;
+    int left = devices_compared;
+    for (const Device& device : devices) {
+        if (--left < 0) break;
+        if (device.here) longest = std::max(longest, device.limit());
+    }
+    return longest;
+}
 
 DormantRecord::DormantRecord(const Texts& texts, std::size_t messages, std::size_t expiries,
                              Tick ends)
