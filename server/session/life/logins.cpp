@@ -177,7 +177,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     attach(session, link, agreement);
     const bool must_be_noted =
         was_near_end || (resumed && !takes_over && is_sent_something_old(session));
-    auto will = stored_will(settings_, connect, user.name, session.authorization.get());
+    auto will = stored_will(settings_, connect, user.name, result);
     if (will) sessions_.count(*will);
     Buffer connack = accepting_connack(settings_, connect, agreement, details);
     const bool waits = keeper_.is_end_uncommitted(user.name, session.client) ||
@@ -194,7 +194,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
 std::optional<Refusal> Logins::objection_to_will(const User& user, const Session* known,
                                                  bool resumed, const Connect& connect,
                                                  const ConnectAgreement& agreement) {
-    const auto cost = stored_will(settings_, connect, user.name, nullptr)->message.cost();
+    const auto cost = stored_will(settings_, connect, user.name, {})->message.cost();
     if (auto refusal = memory_.objection_to_will(user, known, resumed, cost)) return refusal;
     const bool is_stored = connect.will->retain || agreement.session_expiry > 0;
     if (is_stored && journal_.is_refused_much())

@@ -2,13 +2,12 @@
 
 #include <utility>
 
-#include "server/session/state/session.h"
 #include "server/session/terms/sender.h"
 
 namespace pulsegate {
 
 std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
-                                        std::string_view user, const Authorization* authorization) {
+                                        std::string_view user, const AuthResult& login) {
     if (!connect.will) return nullptr;
     const Will& will = *connect.will;
     auto stored = std::make_unique<StoredWill>();
@@ -18,11 +17,9 @@ std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Co
     state_sender(settings, stored->message, user);
     stored->message_expiry = will.properties.number(Property::message_expiry_interval);
     stored->delay = will.properties.number(Property::will_delay_interval).value_or(0);
-    if (authorization) {
-        stored->rules = authorization->rules;
-        stored->authorized_until = authorization->expiry;
-        stored->token_issued = authorization->token_issued;
-    }
+    stored->rules = login.rules;
+    stored->authorized_until = login.expiry;
+    stored->token_issued = login.token_issued;
     return stored;
 }
 

@@ -5,7 +5,10 @@
 #include <optional>
 #include <string_view>
 
+#include "protocol/packet.h"
 #include "server/auth/access.h"
+#include "server/auth/auth_result.h"
+#include "server/base/clock.h"
 #include "server/base/gateway_sum.h"
 #include "server/message/message.h"
 #include "server/session/terms/settings.h"
@@ -25,12 +28,10 @@ struct StoredWill {
     CountedBytes counted{};                            ///< among all wills
 };
 
-struct Authorization;
-
-/// The will of a CONNECT of the user; null if it has none. `authorization` has the rules and expiry
-/// of the login, or is null.
+/// The will of a CONNECT of the user; null if it has none. `login` has the rules and expiry of the
+/// login, if it has any.
 std::unique_ptr<StoredWill> stored_will(const BrokerSettings& settings, const Connect& connect,
-                                        std::string_view user, const Authorization* authorization);
+                                        std::string_view user, const AuthResult& login);
 
 /// The flags of the will's message in the store, and the reverse.
 std::uint32_t will_flags(const Message& will);
