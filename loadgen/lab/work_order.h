@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/lab/assignment.h"
 #include "loadgen/scenario/parser.h"
+#include "loadgen/swarm/assignment.h"
 
 namespace pulsegate::load {
 

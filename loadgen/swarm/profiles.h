@@ -5,8 +5,8 @@
 
 #include "loadgen/client/identities.h"
 #include "loadgen/client/profile.h"
-#include "loadgen/lab/assignment.h"
 #include "loadgen/net/tls.h"
+#include "loadgen/swarm/assignment.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/lab/assignment.h"
 #include "loadgen/measure/measurements.h"
 #include "loadgen/net/loop.h"
+#include "loadgen/swarm/assignment.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "loadgen/client/mqtt_client.h"
-#include "loadgen/lab/assignment.h"
 #include "loadgen/stalls.h"
 #include "loadgen/swarm/agenda.h"
+#include "loadgen/swarm/assignment.h"
 #include "loadgen/swarm/roster.h"
 #include "loadgen/swarm/swarm_client.h"
 #include "loadgen/truth/close_judge.h"
