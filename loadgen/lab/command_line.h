@@ -9,7 +9,7 @@
 #include "loadgen/kill/options.h"
 #include "loadgen/lab/capacity.h"
 #include "loadgen/lab/run_request.h"
-#include "loadgen/lab/worker_pool.h"
+#include "loadgen/lab/worker_listener.h"
 
 namespace pulsegate::load {
 

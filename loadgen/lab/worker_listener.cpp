@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "loadgen/lab/token.h"
-#include "loadgen/lab/worker_pool.h"
 #include "loadgen/net/address.h"
 #include "loadgen/units.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <string>
 
@@ -7,10 +8,17 @@
 #include "loadgen/lab/control_link.h"
 #include "loadgen/lab/interruption.h"
 #include "loadgen/net/descriptor.h"
+#include "loadgen/time.h"
 
 namespace pulsegate::load {
 
-struct RemoteWorkers;
+/// Where the coordinator waits for workers on other machines.
+struct RemoteWorkers {
+    std::string host;  ///< to listen on; empty: all addresses
+    std::uint16_t port = 0;
+    std::string token;
+    std::uint32_t count = 0;
+};
 
 /// Accepts workers on other machines that show the token. A caller without the token can use only
 /// little memory, and not for long.

@@ -14,13 +14,7 @@
 
 namespace pulsegate::load {
 
-/// Where the coordinator waits for workers on other machines.
-struct RemoteWorkers {
-    std::string host;  ///< to listen on; empty: all addresses
-    std::uint16_t port = 0;
-    std::string token;
-    std::uint32_t count = 0;
-};
+struct RemoteWorkers;
 
 /// The workers of runs, with their control connections.
 class WorkerPool {
