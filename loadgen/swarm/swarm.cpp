@@ -18,7 +18,6 @@
 #include "loadgen/swarm/reconnect_storm.h"
 #include "loadgen/swarm/silences.h"
 #include "loadgen/swarm/swarm_state.h"
-#include "loadgen/swarm/truth_frames.h"
 #include "loadgen/swarm/watchers.h"
 #include "loadgen/units.h"
 
@@ -404,7 +403,7 @@ bool Swarm::settled() const {
            parts_->hostiles.settled(now);
 }
 
-std::vector<Swarm::Frame> Swarm::flows() {
+std::vector<TruthFrame> Swarm::flows() {
     for (const SwarmClient& client : parts_->state.clients)
         if (client.state == SwarmClient::State::joining) parts_->watchers.tried(client);
     return truth_frames(parts_->state, parts_->chat, parts_->watchers);

@@ -10,6 +10,7 @@
 #include "loadgen/measure/measurements.h"
 #include "loadgen/net/loop.h"
 #include "loadgen/swarm/assignment.h"
+#include "loadgen/swarm/truth_frames.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {
@@ -41,11 +42,7 @@ public:
     /// The messages that this worker's clients have sent, and the times when they were alive, for
     /// the `add_flows` of a worker, which may be this one. Bodies begin with the receiving worker's
     /// number, and have at most a mebibyte.
-    struct Frame {
-        std::uint32_t worker;
-        std::string body;
-    };
-    std::vector<Frame> flows();
+    std::vector<TruthFrame> flows();
 
     /// Returns false if it is not a body of `flows`.
     [[nodiscard]] bool add_flows(std::span<const std::uint8_t> body);

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "loadgen/swarm/chat.h"
+#include "loadgen/swarm/deliveries.h"
+#include "loadgen/swarm/swarm_state.h"
+#include "loadgen/swarm/watchers.h"
 #include "loadgen/truth/wire.h"
 
 namespace pulsegate::load {
@@ -30,7 +34,7 @@ public:
         if (body.size() >= full_size) full_.push_back({worker, std::exchange(body, {})});
     }
 
-    void append_to(std::vector<Swarm::Frame>& frames) {
+    void append_to(std::vector<TruthFrame>& frames) {
         for (std::uint32_t worker = 0; worker < open_.size(); ++worker)
             if (!open_[worker].empty()) full_.push_back({worker, std::move(open_[worker])});
         std::ranges::move(full_, std::back_inserter(frames));
@@ -39,13 +43,13 @@ public:
 private:
     Content content_;
     std::vector<Buffer> open_;  ///< by worker
-    std::vector<Swarm::Frame> full_;
+    std::vector<TruthFrame> full_;
 };
 
 }  // namespace
 
-std::vector<Swarm::Frame> truth_frames(const SwarmState& state, const Chat& chat,
-                                       const Watchers& watchers) {
+std::vector<TruthFrame> truth_frames(const SwarmState& state, const Chat& chat,
+                                     const Watchers& watchers) {
     const std::uint32_t workers = state.assignment.workers;
     Packer flows(workers, Content::flows);
     chat.for_each_total([&](const Roster::Contact& contact, const FlowTotal& total) {
@@ -56,7 +60,7 @@ std::vector<Swarm::Frame> truth_frames(const SwarmState& state, const Chat& chat
     watchers.for_each_fact(
         [&](std::uint32_t worker, const Liveness& fact) { liveness.pack(worker, fact); });
 
-    std::vector<Swarm::Frame> frames;
+    std::vector<TruthFrame> frames;
     flows.append_to(frames);
     liveness.append_to(frames);
     return frames;
