@@ -58,6 +58,7 @@ void Connection::proceed_handshake(bool may_run_tls) {
     // Checked again, because it may take less memory than its handshake did.
     if (lacks_memory()) return end({Cause::kicked, Reason::success, no_memory});
     const std::string unread = handshake.take_unread();
+    extras_->arrival->certificate = handshake.take_certificate();
     extras_->arrival->handshake.reset();
     if (websocket()) {
         auto& buffer = context_.input.buffer();
@@ -100,7 +101,7 @@ void Connection::reject() {
 bool Connection::lacks_memory() {
     const auto unopened = small_tls() ? small_tls()->kept() : 0;
     Arrival& arrival = *extras_->arrival;
-    const auto bytes = arrival.tls_memory + arrival.handshake->kept() + unopened;
+    const auto bytes = arrival.handshake->kept() + unopened;
     auto& memory = context_.counts.admission.unauthenticated();
     if (memory.resize(arrival.memory, origin_.address, bytes)) return false;
     context_.counters.count(Limit::memory_budget);
@@ -126,7 +127,8 @@ bool Connection::shake_hands() {
              "the client left before its handshake was complete"});
         return false;
     }
-    if (begins) extras_->arrival->tls_memory = TlsSession::memory_for(socket_.get());
+    if (begins)
+        extras_->arrival->handshake->expect_tls_memory(TlsSession::memory_for(socket_.get()));
     if (lacks_memory())
         end({Cause::kicked, Reason::success, no_memory});
     else

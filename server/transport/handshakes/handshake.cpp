@@ -21,7 +21,7 @@
 #include "server/base/text/date.h"
 #include "server/base/text/request_target.h"
 #include "server/base/text/web_origin.h"
-#include "server/transport/handshakes/connection_extras.h"
+#include "server/transport/handshakes/connection_layers.h"
 
 namespace pulsegate {
 
@@ -90,19 +90,19 @@ std::string http_error(const char* status, const char* error, const char* more =
 
 }  // namespace
 
-Step Handshake::proceed(int socket, ConnectionExtras& extras, bool may_run_tls) {
+Step Handshake::proceed(int socket, ConnectionLayers& layers, bool may_run_tls) {
     while (true) {
         Step step = Step::done;
         if (!output_.empty())
-            step = write(socket, extras);
+            step = write(socket, layers);
         else if (*why_ != '\0')
             return Step::refused;
         else if (remaining_.proxy_protocol)
-            step = read_proxy_header(socket, extras);
+            step = read_proxy_header(socket, layers);
         else if (remaining_.tls)
-            step = may_run_tls ? shake_hands(socket, extras) : Step::tls;
+            step = may_run_tls ? shake_hands(socket, layers) : Step::tls;
         else if (!remaining_.path.empty())
-            step = read_upgrade(socket, extras);
+            step = read_upgrade(socket, layers);
         else
             return Step::done;
         if (step != Step::done) return step;
@@ -116,7 +116,7 @@ Step Handshake::refuse(const char* why) {
 
 /// Takes no byte after the header from the socket, because the next bytes may be for TLS, which
 /// reads from the socket itself.
-Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
+Step Handshake::read_proxy_header(int socket, ConnectionLayers& layers) {
     std::uint8_t seen[longest_header];
     const auto size = ::recv(socket, seen, sizeof seen - input_.size(), MSG_PEEK);
     if (size <= 0) return step_after_failure(size);
@@ -133,62 +133,62 @@ Step Handshake::read_proxy_header(int socket, ConnectionExtras& extras) {
     // would apply.
     const auto peer = header.source ? endpoint_of(*header.source) : peer_of(socket);
     if (!peer) return Step::gone;
-    extras.proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(*peer);
+    layers.proxied_peer = std::make_unique<const boost::asio::ip::tcp::endpoint>(*peer);
     input_.clear();
     remaining_.proxy_protocol = false;
     return Step::done;
 }
 
-Step Handshake::shake_hands(int socket, ConnectionExtras& extras) {
-    if (!extras.tls) extras.tls = tls_->accept(socket);
-    if (!extras.tls) return refuse("no memory for TLS");
-    const int result = extras.tls->shake_hands();
+Step Handshake::shake_hands(int socket, ConnectionLayers& layers) {
+    if (!layers.tls) layers.tls = tls_->accept(socket);
+    if (!layers.tls) return refuse("no memory for TLS");
+    const int result = layers.tls->shake_hands();
     if (result == 1) {
         remaining_.tls = false;
-        go_on_small(extras);
+        go_on_small(layers);
         return Step::done;
     }
-    switch (SSL_get_error(extras.tls->ssl(), result)) {
-        case SSL_ERROR_WANT_READ: return extras.tls->is_stopped() ? Step::tls : Step::reads;
+    switch (SSL_get_error(layers.tls->ssl(), result)) {
+        case SSL_ERROR_WANT_READ: return layers.tls->is_stopped() ? Step::tls : Step::reads;
         case SSL_ERROR_WANT_WRITE: return Step::writes;
         case SSL_ERROR_SSL:
-            trouble_ = "TLS handshake: " + tls_trouble(extras.tls->ssl());
+            trouble_ = "TLS handshake: " + tls_trouble(layers.tls->ssl());
             return refuse(trouble_.c_str());
         default: return Step::gone;
     }
 }
 
 /// Frees OpenSSL's object, unless it is still needed.
-void Handshake::go_on_small(ConnectionExtras& extras) {
-    auto [small, idle] = extras.tls->go_on_small();
+void Handshake::go_on_small(ConnectionLayers& layers) {
+    auto [small, idle] = layers.tls->go_on_small();
     tls_idle_ = idle;
     if (!small) return;
-    extras.arrival->certificate = client_certificate(extras.tls->ssl());
-    extras.arrival->tls_memory = sizeof(SmallTls) + KeyPool::sizes.back();
-    extras.small = std::move(small);
-    extras.tls.reset();
+    certificate_ = client_certificate(layers.tls->ssl());
+    tls_memory_ = sizeof(SmallTls) + KeyPool::sizes.back();
+    layers.small = std::move(small);
+    layers.tls.reset();
 }
 
-Step Handshake::read_upgrade(int socket, ConnectionExtras& extras) {
+Step Handshake::read_upgrade(int socket, ConnectionLayers& layers) {
     constexpr std::string_view end_of_header = "\r\n\r\n";
     // Room for a whole record: if a part of it were kept, the socket would not become readable.
     char bytes[SmallTls::least_room];
-    const auto size = receive_now(socket, &extras, bytes, sizeof bytes);
+    const auto size = receive_now(socket, &layers, bytes, sizeof bytes);
     if (size <= 0) return step_after_failure(size);
     const auto looked_at = input_.size() - std::min(input_.size(), end_of_header.size() - 1);
     input_.append(bytes, static_cast<std::size_t>(size));
     const auto end = input_.find(end_of_header, looked_at);
     if (end <= longest_header - end_of_header.size())
-        return answer_upgrade(end + end_of_header.size(), extras);
+        return answer_upgrade(end + end_of_header.size(), layers);
     // Reads on until there is no more input. A TLS record may have a single byte and costs its
     // decryption anyway, so further records wait for a turn.
-    const bool has_tls = extras.tls || extras.small;
+    const bool has_tls = layers.tls || layers.small;
     if (input_.size() < longest_header) return has_tls ? Step::tls : Step::done;
     output_ = http_error("431 Request Header Fields Too Large", "the request is too large");
     return refuse("WebSocket: the request is too large");
 }
 
-Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras) {
+Step Handshake::answer_upgrade(std::size_t header_size, ConnectionLayers& layers) {
     const auto reject = [this](const char* status, const char* error, const char* more = "") {
         output_ = http_error(status, error, more);
         return refuse(error);
@@ -229,12 +229,12 @@ Step Handshake::answer_upgrade(std::size_t header_size, ConnectionExtras& extras
         *protocol + "\r\nSec-WebSocket-Accept: " + accept_key(key) + "\r\n\r\n";
     input_.erase(0, header_size);
     remaining_.path.clear();
-    extras.websocket = std::make_unique<WebSocketState>();
+    layers.websocket = std::make_unique<WebSocketState>();
     return Step::done;
 }
 
-Step Handshake::write(int socket, ConnectionExtras& extras) {
-    const auto size = send_now(socket, &extras, output_, 0);
+Step Handshake::write(int socket, ConnectionLayers& layers) {
+    const auto size = send_now(socket, &layers, output_, 0);
     if (size < 0 && errno == EAGAIN) return Step::writes;
     if (size <= 0) return Step::gone;
     output_.erase(0, static_cast<std::size_t>(size));

@@ -15,7 +15,7 @@
 
 namespace pulsegate {
 
-struct ConnectionExtras;
+struct ConnectionLayers;
 
 /// The handshakes that a listener requires before MQTT begins.
 struct ListenerOptions {
@@ -50,26 +50,33 @@ public:
         : remaining_(options), tls_(std::move(tls)) {}
 
     /// Proceeds as far as possible. `may_run_tls` allows an expensive step now.
-    Step proceed(int socket, ConnectionExtras& extras, bool may_run_tls);
+    Step proceed(int socket, ConnectionLayers& layers, bool may_run_tls);
 
     const char* why() const { return why_; }
 
-    /// The number of bytes that it keeps of incomplete headers.
-    std::size_t kept() const { return input_.size(); }
+    /// The approximate number of bytes that TLS will take from its first step on.
+    void expect_tls_memory(std::size_t bytes) { tls_memory_ = bytes; }
+    /// The number of bytes that it keeps of incomplete headers, and the memory of TLS.
+    std::size_t kept() const { return input_.size() + tls_memory_; }
 
     /// The kind of TLS state that is kept; once, after the TLS handshake.
     std::optional<TlsIdle> take_tls_idle() { return std::exchange(tls_idle_, std::nullopt); }
+
+    /// The client's certificate, if OpenSSL's object is freed; once, after the TLS handshake.
+    std::optional<ClientCertificate> take_certificate() {
+        return std::exchange(certificate_, std::nullopt);
+    }
 
     /// The bytes after the last header, which belong to MQTT.
     std::string take_unread() { return std::move(input_); }
 
 private:
-    Step read_proxy_header(int socket, ConnectionExtras& extras);
-    Step shake_hands(int socket, ConnectionExtras& extras);
-    void go_on_small(ConnectionExtras& extras);
-    Step read_upgrade(int socket, ConnectionExtras& extras);
-    Step answer_upgrade(std::size_t header_size, ConnectionExtras& extras);
-    Step write(int socket, ConnectionExtras& extras);
+    Step read_proxy_header(int socket, ConnectionLayers& layers);
+    Step shake_hands(int socket, ConnectionLayers& layers);
+    void go_on_small(ConnectionLayers& layers);
+    Step read_upgrade(int socket, ConnectionLayers& layers);
+    Step answer_upgrade(std::size_t header_size, ConnectionLayers& layers);
+    Step write(int socket, ConnectionLayers& layers);
     Step refuse(const char* why);
 
     ListenerOptions remaining_;  ///< the handshakes that are left
@@ -78,6 +85,8 @@ private:
     std::string output_;
     std::string trouble_;  ///< the error of OpenSSL
     std::optional<TlsIdle> tls_idle_;
+    std::optional<ClientCertificate> certificate_;
+    std::size_t tls_memory_ = 0;
     const char* why_ = "";
 };
 
