@@ -10,8 +10,6 @@
 #include "loadgen/report/checks.h"
 #include "loadgen/report/figures.h"
 #include "loadgen/report/hostile_effect.h"
-#include "loadgen/report/labels.h"
-#include "loadgen/units.h"
 
 namespace pulsegate::load {
 
@@ -124,11 +122,6 @@ constexpr std::array rows{
         [](const Condensed& run) { return run.percentile(Timing::send_lag, 0.99); }, false},
 };
 
-std::string show_small_time(double value) {
-    return std::abs(value) < 1e-4 ? fmt::format("{:.1f} µs", value * 1e6)
-                                  : show(from_seconds(value));
-}
-
 using Outcome = CheckResult::Outcome;
 
 std::optional<Outcome> outcome_in(const RunRecord& record, const std::string& name) {
@@ -189,18 +182,6 @@ std::string worse_text(const ComparedFigure& figure, std::size_t at, const std::
 }
 
 }  // namespace
-
-std::string show_figure(double value, Unit unit) {
-    switch (unit) {
-        case Unit::per_second: return show_rate(value);
-        case Unit::time: return show_small_time(value);
-        case Unit::cores: return fmt::format("{:.2f} cores", value);
-        case Unit::bytes: return show_bytes(value);
-        case Unit::share: return fmt::format("{:.4g} %", value * 100);
-        case Unit::count: break;
-    }
-    return show_count(static_cast<std::uint64_t>(std::llround(value)));
-}
 
 std::optional<double> ComparedFigure::difference(std::size_t at) const {
     if (at == 0 || !values[at] || !values[0] || *values[0] == 0) return {};

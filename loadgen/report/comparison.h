@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "loadgen/report/labels.h"
 #include "loadgen/report/record.h"
 
 namespace pulsegate::load {
-
-/// The unit of a figure.
-enum class Unit : std::uint8_t { count, per_second, time, cores, bytes, share };
-
-std::string show_figure(double value,
-                        Unit unit);  ///< "15,000", "2,185/s", "1.2 ms", "35 MB", "9 %"
 
 /// The spread of a run's repeats.
 struct Spread {

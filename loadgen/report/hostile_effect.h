@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "loadgen/report/comparison.h"
 #include "loadgen/report/figures.h"
+#include "loadgen/report/labels.h"
 #include "loadgen/report/record.h"
 
 namespace pulsegate::load {

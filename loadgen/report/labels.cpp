@@ -23,6 +23,11 @@ std::string several(std::uint64_t count, const char* one, const char* more) {
     return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", show_count(count), more);
 }
 
+std::string show_small_time(double value) {
+    return std::abs(value) < 1e-4 ? fmt::format("{:.1f} µs", value * 1e6)
+                                  : show(from_seconds(value));
+}
+
 void append(std::string& text, const std::string& part) {
     if (part.empty()) return;
     if (!text.empty()) text += ", ";
@@ -52,6 +57,18 @@ std::string show_moment(std::int64_t unix_seconds) {
 std::string show_cores(double cores) {
     if (cores < 0.995) return fmt::format("{:.0f} % of a core", cores * 100);
     return fmt::format("{:.2g} cores", cores);
+}
+
+std::string show_figure(double value, Unit unit) {
+    switch (unit) {
+        case Unit::per_second: return show_rate(value);
+        case Unit::time: return show_small_time(value);
+        case Unit::cores: return fmt::format("{:.2f} cores", value);
+        case Unit::bytes: return show_bytes(value);
+        case Unit::share: return fmt::format("{:.4g} %", value * 100);
+        case Unit::count: break;
+    }
+    return show_count(static_cast<std::uint64_t>(std::llround(value)));
 }
 
 std::string about_run(const RunRecord& record) {

@@ -3,9 +3,14 @@
 #include <optional>
 #include <span>
 
-#include "loadgen/report/plan_on_paper.h"
-
 namespace pulsegate::load {
+
+/// A figure with its error (95 %), both in the figure's unit. It has no error if there were too few
+/// values.
+struct Estimate {
+    double value = 0;
+    std::optional<double> error;
+};
 
 struct Point {
     double x = 0;

@@ -6,16 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "loadgen/report/line_fit.h"
 #include "loadgen/report/record.h"
 
 namespace pulsegate::load {
-
-/// A figure with its error (95 %), both in the figure's unit. It has no error if there were too few
-/// values.
-struct Estimate {
-    double value = 0;
-    std::optional<double> error;
-};
 
 /// The costs of a server with this many clients, from a run.
 struct CostPoint {
