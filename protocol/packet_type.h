@@ -27,7 +27,8 @@ enum class PacketType : std::uint8_t {
 /// The standard's name in capitals ("PINGREQ").
 std::string_view name(PacketType type);
 
-/// Who sent a packet: some packets, properties and reason codes are legal in one direction only.
+/// The sender of a packet. Some packets, properties and reason codes are legal in one direction
+/// only.
 enum class Sender : std::uint8_t { client, server };
 
 }  // namespace pulsegate
