@@ -59,6 +59,8 @@ class Node:
             return str(error)
 
     def answers(self):
+        if self.gateway.process.poll() == 1 and "Redis" in self.gateway.log.rstrip().rpartition("\n")[2]:
+            self.start()  # it began while there was no Redis: a supervisor would start it again
         return self.state() == "ready"
 
     def cluster(self):
