@@ -52,9 +52,6 @@ namespace {
 
 using namespace pulsegate;
 
-/// Stopping must take less time than service managers allow for it (Docker: 10 s).
-constexpr auto longest_stop = std::chrono::seconds(9);
-
 /// The exit status if a stop could not close the store in order. A supervisor then starts the
 /// gateway again, and the start finds out what is stored.
 constexpr int not_stored = 3;
@@ -343,7 +340,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     service::tell_stopping("stopping");
     const DrainTerms terms = watch.drain_terms(settings.in_force().config().drain);
     if (terms.is_wanted() && !watch.has_store_failed()) drain(server, settings, terms, watch);
-    std::thread([&server] {
+    std::thread([&server, longest_stop = std::chrono::milliseconds(server.longest_stop())] {
         std::this_thread::sleep_for(longest_stop);
         say_at_once("some connections did not end in time: exiting");
         std::_Exit(server.is_stored() ? 0 : not_stored);

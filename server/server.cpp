@@ -349,6 +349,14 @@ void Server::await_presence_sent() {
     }
 }
 
+/// After stop-wait, the store may take some seconds, and so may clients that read slowly. With the
+/// usual stop-wait, a stop takes less time than service managers allow for it (Docker: 10 s).
+Millis Server::longest_stop() const {
+    constexpr Millis usual = 9'000;
+    constexpr Millis after_wait = 6'000;
+    return std::max(usual, stop_wait_ + after_wait);
+}
+
 /// Null if no listener has TLS.
 std::shared_ptr<const Tls> Server::read_certificates(const Config& config,
                                                      const Inheritance& inheritance) const {

@@ -87,6 +87,8 @@ public:
     /// Refuses logins, publishes that all users are offline (unless it was drained), disconnects
     /// all clients and joins the threads.
     void stop();
+    /// The time that `stop` may take. If it takes longer, the process should exit.
+    Millis longest_stop() const;
     /// True if it has stopped and the next start will find everything that was acknowledged. Any
     /// thread.
     bool is_stored() const { return is_stored_; }

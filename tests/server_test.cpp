@@ -45,6 +45,17 @@ TEST_CASE("the error for a port that is taken names the remedy") {
     }
 }
 
+TEST_CASE("a stop may take longer than stop-wait, and by default less than 10 s") {
+    Config config;
+    config.shards = 1;
+    config.listen = {{mqtt, "127.0.0.1", 0}};
+    CHECK(Server(config).longest_stop() < 10'000);
+    config.stop_wait = 60'000;
+    CHECK(Server(config).longest_stop() > 60'000);
+    config.stop_wait = 0;
+    CHECK(Server(config).longest_stop() > 2'000);  // for the store
+}
+
 TEST_CASE("the error names an address that is not ours, or no address at all") {
     CHECK(obstacle({mqtt, "192.0.2.1", 0}).starts_with("listen: mqtt://192.0.2.1:0: "));
 }

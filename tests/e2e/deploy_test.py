@@ -139,8 +139,9 @@ class ServiceTest(unittest.TestCase):
 
     def test_a_stop_fits_into_the_services_time(self):
         times = dict(re.findall(r'(?m)^(drain-\w+) = "(\d+)s"', (DEPLOY / "pulsegate.conf").read_text()))
+        wait = int(re.search(r"`stop-wait` \| `DURATION` \| `(\d+)s`", (REPOSITORY / "server" / "docs" / "settings.md").read_text())[1])
         most = int(re.search(r"TimeoutStopSec=(\d+)", (DEPLOY / "pulsegate.service").read_text())[1])
-        self.assertLess(int(times["drain-notice"]) + int(times["drain-time"]) + 10, most)
+        self.assertLess(int(times["drain-notice"]) + int(times["drain-time"]) + wait + 10, most)
 
     def test_a_rotation_has_the_gateway_begin_a_new_file_of_events(self):
         logs, tools = self.folder / "log", self.folder / "bin"
