@@ -89,6 +89,8 @@ public:
         brokers->now += Millis{seconds} * 1000;
         wall_.advance(Millis{seconds} * 1000);
     }
+    /// Somebody sets the wall clock ahead.
+    void set_clock_ahead(unsigned seconds) { wall_.advance(Millis{seconds} * 1000); }
     void tick() {
         pass(1);
         while (broker().tick(brokers->now)) {
@@ -325,6 +327,21 @@ TEST_CASE("a message that expires at another time does not cost a look at the ot
     }
     CHECK(waiting.dropped() == 0);
     CHECK(waiting.expired() == 10);
+}
+
+TEST_CASE(
+    "if the clock is set ahead, a message that is only on disk waits until its interval ends") {
+    for (const Target target : {Target::session, Target::inbox, Target::room}) {
+        CAPTURE(static_cast<int>(target));
+        Waiting waiting(target, true, small_queues());
+        waiting.publish("dies", unit);
+        waiting.publish("lives", 3 * unit);
+        waiting.tick();
+        waiting.set_clock_ahead(4 * unit);
+        waiting.pass(2 * unit);
+        CHECK(waiting.received() == std::vector<std::string>{"lives"});
+        CHECK(waiting.expired() == 1);
+    }
 }
 
 TEST_CASE("a message that has expired before it waits takes no place") {

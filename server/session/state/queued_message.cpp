@@ -136,6 +136,12 @@ Delivery QueuedMessage::delivery(OwnerId owner) const {
 }
 
 void QueuedMessage::put_body(MessageRef message) {
+    // The store has a time of the wall clock, which may have been set since the message was queued.
+    if (message->expires != expires()) {
+        Message corrected = *message;
+        corrected.expires = expires();
+        message = share(std::move(corrected));
+    }
     if (has_details())
         body->message = std::move(message);
     else

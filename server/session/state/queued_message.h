@@ -150,6 +150,7 @@ struct QueuedMessage : QueuedHead {
     /// The delivery of a message with a body, in the queue of `owner`.
     Delivery delivery(OwnerId owner) const;
 
+    /// The body was read. The message keeps its own expiry.
     void put_body(MessageRef message);
     void drop_body();
     /// The message belongs to the inbox, and is in the queue of a device or of the inbox.
