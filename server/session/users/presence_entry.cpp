@@ -12,6 +12,24 @@ namespace pulsegate {
 
 namespace {
 
+/// Packed times from `since` to the last packet are in ms up to this one, twelve days, and in
+/// seconds beyond it. So 34 years fit.
+constexpr Millis longest_exact_time = Millis{1} << 30;
+
+/// Rounds up, so that no time of silence is too long.
+std::int32_t packed_time(Millis time) {
+    constexpr Millis most = INT32_MAX;
+    const Millis exact = std::clamp(time, -longest_exact_time, longest_exact_time);
+    const Millis beyond = time - exact;
+    const Millis seconds = beyond > 0 ? (beyond + 999) / 1000 : beyond / 1000;
+    return static_cast<std::int32_t>(std::clamp(exact + seconds, -most, most));
+}
+
+Millis unpacked_time(std::int32_t time) {
+    const Millis exact = std::clamp(Millis{time}, -longest_exact_time, longest_exact_time);
+    return exact + (time - exact) * 1000;
+}
+
 /// If a user has more devices, only the latest ones are compared.
 constexpr int devices_compared = 1000;
 
@@ -47,10 +65,11 @@ void PresenceEntry::copy_presence(const PresenceEntry& other) {
     stayed = other.stayed;
 }
 
+WallMillis PresenceEntry::last_seen() const { return since + unpacked_time(seen_after); }
+
 void PresenceEntry::set_since(WallMillis now, WallMillis seen) {
-    constexpr WallMillis most = INT32_MAX;
     since = now;
-    seen_after = static_cast<std::int32_t>(std::clamp(seen - now, -most, most));
+    seen_after = packed_time(seen - now);
 }
 
 bool User::has_device() const {

@@ -67,15 +67,16 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     bool operator<(const PresenceEntry& other) const;
 
     /// Time of the last packet, while offline.
-    WallMillis last_seen() const { return since + seen_after; }
-    /// Sets the time at which the present state began. It is at most 24 days after the last packet.
+    WallMillis last_seen() const;
+    /// Sets the time at which the present state began. If the last packet is more than twelve days
+    /// before or after it, the time of the packet is rounded up to seconds.
     void set_since(WallMillis now, WallMillis seen);
     /// Copies the presence data of the other entry.
     void copy_presence(const PresenceEntry& other);
 
     std::uint64_t version = 0;
     WallMillis since = 0;             ///< when the present state began
-    std::int32_t seen_after = 0;      ///< ms from `since` to the last packet, while offline
+    std::int32_t seen_after = 0;      ///< from `since` to the last packet, while offline; packed
     std::uint32_t sessions : 24 = 0;  ///< of connected and disconnected devices
     Cause cause : 4 = Cause::login;
     /// The user was online when the process died, and counts as online while its devices may still
