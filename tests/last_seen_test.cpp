@@ -38,3 +38,22 @@ TEST_CASE("last seen is right to the second after years online") {
         CHECK(user.last_seen() < seen + 2000);
     }
 }
+
+TEST_CASE("if the clock was set back, no user was last seen in the future") {
+    Presence presence;
+    User& ann = presence.find_or_create("ann");
+    User& bob = presence.find_or_create("bob");
+    QuietDevice anns("phone");
+    QuietDevice bobs("phone");
+    presence.arrive(ann, anns, 9000);
+    presence.arrive(bob, bobs, 9000);
+    presence.depart(ann, anns, Cause::logout, 5000, 4900);
+    CHECK(ann.last_seen() == 5000);
+    CHECK(presence.leave(bob, bobs, 5000, 4900, 1));
+    CHECK(bob.last_seen() == 5000);
+    Millis silent = -1;
+    const auto lost = [&](const User&, Millis time) { silent = time; };
+    CHECK_FALSE(presence.end_awaited(1, 10, Cause::node_lost, 4000, lost));
+    CHECK(bob.last_seen() == 4000);
+    CHECK(silent == 0);
+}

@@ -36,6 +36,12 @@ constexpr std::uint64_t room_to_count = 10'000;
 /// readers of JSON accept as numbers.
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
 
+/// The time of the user's last packet, if one of its devices was last seen then. If the clock was
+/// set back, the user's earlier times may lie in the future.
+WallMillis latest_seen(const PresenceEntry& user, WallMillis last_seen, WallMillis now) {
+    return std::min(std::max(user.last_seen(), last_seen), now);
+}
+
 /// Finds users by a position.
 struct ByPosition {
     bool operator()(PresencePosition position, const PresenceEntry& user) const {
@@ -160,7 +166,7 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
                       WallMillis last_seen) {
     thread_.assert_here();
     if (!to_back(user, device)) return false;
-    const auto seen = std::max(user.last_seen(), last_seen);
+    const auto seen = latest_seen(user, last_seen, now);
     if (user.online()) {
         user.set_since(user.since, seen);
         return false;
@@ -177,7 +183,7 @@ bool Presence::depart(User& user, Device& device, Cause cause, WallMillis now,
 bool Presence::leave(User& user, Device& device, WallMillis now, WallMillis last_seen, Tick until) {
     thread_.assert_here();
     if (!to_back(user, device)) return false;
-    user.set_since(user.since, std::max(user.last_seen(), last_seen));
+    user.set_since(user.since, latest_seen(user, last_seen, now));
     if (user.online()) return false;
     change(user, user.cause, now);
     user.is_awaited = true;
@@ -204,10 +210,10 @@ bool Presence::end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis 
         if (!user || !user->is_awaited) continue;
         user->is_awaited = false;
         --online_;
-        const WallMillis seen = user->last_seen();
+        const WallMillis seen = std::min(user->last_seen(), now);
         user->set_since(now, seen);
         change(*user, cause, now);
-        show_to<void>([&](User& shown) { lost(shown, std::max<Millis>(now - seen, 0)); }, *user);
+        show_to<void>([&](User& shown) { lost(shown, now - seen); }, *user);
     }
     return false;
 }
