@@ -89,6 +89,16 @@ TEST_CASE("many logins that have waited too long are refused in one turn") {
     CHECK(paced.refused.size() == 100);
 }
 
+TEST_CASE("login-wait 0 refuses no login that only waits for others of the same turn") {
+    Paced paced(0, 0);
+    while (paced.pacer.take_turn(monotonic_now())) continue;
+    for (LoginPacer::Ticket ticket = 1; ticket <= 5; ++ticket)
+        paced.pacer.add(newcomer, ticket, monotonic_now());
+    for (int turn = 0; turn < 3; ++turn) paced.run_turn();
+    CHECK(paced.served == Tickets{1, 2, 3, 4, 5});
+    CHECK(paced.refused.empty());
+}
+
 TEST_CASE("nobody logs in while the loop is late") {
     Paced paced(0);
     paced.pacer.report_lag(1001);

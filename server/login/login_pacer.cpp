@@ -13,6 +13,10 @@ constexpr int logins_a_turn = 2;
 /// Logins in one turn that came too late or whose client has gone: they cost less.
 constexpr int refusals_a_turn = 64;
 
+/// A login is refused earlier only if the rate or a late loop holds it up, not because others have
+/// the turns before it.
+constexpr Millis shortest_wait = 1'000;
+
 /// The pause of the queue when the rate or a late loop holds logins up.
 constexpr auto rest_time = std::chrono::milliseconds(2);
 
@@ -74,30 +78,37 @@ void LoginPacer::begin_turn(Millis late) {
     logins_this_turn_ = 0;
     expected_ = false;
     if (holds_) return rest();
-    refuse_overdue(now);
-    if (lag_ <= max_loop_lag_) serve_queue(now);
+    const int refused = refuse_overdue(now, shortest_wait, refusals_a_turn);
+    if (lag_ > max_loop_lag_ || !serve_queue(now))
+        refuse_overdue(now, 0, refusals_a_turn - refused);
     if (queue_.empty()) return;
     if (logins_this_turn_ == logins_a_turn) return expect_turn();
     rest();
 }
 
-void LoginPacer::refuse_overdue(Millis now) {
-    for (int i = 0; i < refusals_a_turn; ++i) {
-        const auto ticket = queue_.next_overdue(now);
-        if (!ticket) return;
+/// Refuses up to `most` logins that have waited for login-wait, and at least for `least`. Returns
+/// how many.
+int LoginPacer::refuse_overdue(Millis now, Millis least, int most) {
+    for (int refused = 0; refused < most; ++refused) {
+        const auto ticket = queue_.next_overdue(now, least);
+        if (!ticket) return refused;
         counters_.count(Limit::login_wait);
         serve_(*ticket, false);
     }
+    return most;
 }
 
-void LoginPacer::serve_queue(Millis now) {
+/// Returns false if the rate holds the others up.
+bool LoginPacer::serve_queue(Millis now) {
     for (int i = 0; i < refusals_a_turn; ++i) {
-        if (logins_this_turn_ == logins_a_turn || queue_.empty() || !rate_.take(now)) return;
+        if (logins_this_turn_ == logins_a_turn || queue_.empty()) return true;
+        if (!rate_.take(now)) return false;
         if (serve_(*queue_.next(), true))
             ++logins_this_turn_;
         else
             rate_.give_back();
     }
+    return true;
 }
 
 void LoginPacer::rest() {

@@ -59,8 +59,8 @@ private:
     bool may_log_in(Millis now);
     void expect_turn();
     void begin_turn(Millis late);
-    void refuse_overdue(Millis now);
-    void serve_queue(Millis now);
+    int refuse_overdue(Millis now, Millis least, int most);
+    [[nodiscard]] bool serve_queue(Millis now);
     void rest();
 
     Rounds& rounds_;

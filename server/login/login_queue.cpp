@@ -1,5 +1,7 @@
 #include "server/login/login_queue.h"
 
+#include <algorithm>
+
 namespace pulsegate {
 
 void LoginQueue::add(const Address& address, Ticket ticket, Millis now) {
@@ -14,11 +16,11 @@ std::optional<LoginQueue::Ticket> LoginQueue::next() {
     return ticket;
 }
 
-std::optional<LoginQueue::Ticket> LoginQueue::next_overdue(Millis now) {
+std::optional<LoginQueue::Ticket> LoginQueue::next_overdue(Millis now, Millis least) {
     if (waiting_.empty()) return std::nullopt;
     const auto oldest = waiting_.begin();
     const auto [ticket, waiting] = *oldest;
-    if (now - waiting.since < wait_) return std::nullopt;
+    if (now - waiting.since < std::max(wait_, least)) return std::nullopt;
     order_.remove(waiting.address, ticket);
     waiting_.erase(oldest);
     return ticket;

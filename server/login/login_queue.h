@@ -30,8 +30,8 @@ public:
     /// Takes out the next login, if any waits.
     [[nodiscard]] std::optional<Ticket> next();
 
-    /// Takes out a login that has waited too long.
-    [[nodiscard]] std::optional<Ticket> next_overdue(Millis now);
+    /// Takes out a login that has waited too long, and at least for `least`.
+    [[nodiscard]] std::optional<Ticket> next_overdue(Millis now, Millis least = 0);
 
 private:
     struct Waiting {
