@@ -82,6 +82,52 @@ TEST_CASE("a large will is refused while memory is scarce; a small one, and none
     CHECK(client.take() == hex(wire("20 r2 00 00")));
 }
 
+TEST_CASE("max-client-memory counts a place for each topic alias of the client") {
+    BrokerSettings settings = limited();
+    settings.topic_alias_maximum = 65'535;
+    DurableCluster brokers(1, settings);
+    PlainClient client(brokers, "p", "p", Version::v5_0);
+    client.connect(true);
+    client.send("30 r s't' [ 23 k1000 ] 'm'");
+    CHECK_FALSE(client.link().ending);
+    CHECK(client.link().session->kept() > 1000 * sizeof(std::string));
+    client.send("30 r s't' [ 23 k65535 ] 'm'");
+    REQUIRE(client.link().ending);
+    CHECK(client.link().ending->reason == Reason::quota_exceeded);
+}
+
+TEST_CASE("topic aliases of the gateway take at most half of max-client-memory") {
+    constexpr int topics = 200;
+    BrokerSettings settings = limited();
+    settings.topic_alias_maximum = 65'535;
+    DurableCluster brokers(1, settings);
+    PlainClient client(brokers, "p", "p", Version::v5_0);
+    const auto connect = [&] {
+        client.connect(std::string_view("10 r s'MQTT' 05 00 k60 [ 11 w1000 22 k65535 ] s'p'"));
+    };
+    connect();
+    brokers.settle();
+    client.send("82 r k1 [ ] s'#' 00");
+    brokers.settle();
+    client.take();
+    const std::size_t before = client.link().session->kept();
+    for (const char* text : {"new", "known"}) {
+        for (int i = 0; i < topics; ++i)
+            client.send("30 r s'" + long_topic(i) + "' [ ] '" + text + "'");
+        CHECK(client.take_messages().size() == topics);
+    }
+    std::size_t aliases = 0;
+    client.link().session->aliases->for_each_outgoing([&](const auto&, auto) { ++aliases; });
+    const std::size_t kept = client.link().session->kept();
+    CHECK(aliases > 10);
+    CHECK(kept > before + aliases * long_topic(0).size());
+    CHECK(kept <= client_memory / 2);
+    client.lose_connection();
+    connect();
+    brokers.settle();
+    CHECK(client.link().session->kept() == before);
+}
+
 TEST_CASE("a user with many stored sessions gets no other one while memory is scarce") {
     DurableCluster brokers;
     std::list<PlainClient> clients;

@@ -1,6 +1,7 @@
 #include "server/session/life/passed_parts.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,8 @@
 namespace pulsegate {
 
 namespace {
+
+constexpr std::size_t most_adopted_alias_bytes = 1024 * 1024;
 
 bool is_qos(std::uint8_t qos) { return qos <= static_cast<std::uint8_t>(QoS::exactly_once); }
 
@@ -163,13 +166,15 @@ void adopt_aliases(Session& session, const SessionRecord& record) {
     session.forget_aliases();
     if (!record.has_aliases) return;
     session.aliases = std::make_unique<TopicAliases>(record.most_aliases);
-    for (const AliasRecord& each : record.aliases_in) {
-        session.release(session.aliases->topic_of(each.alias).size());
-        session.aliases->set(each.alias, each.topic);
-        session.keep(each.topic.size());
-    }
+    for (const AliasRecord& each : record.aliases_in) session.set_alias(each.alias, each.topic);
+    // An earlier version did not limit the memory of these. If they are forgotten, the gateway
+    // introduces them again.
+    std::size_t bytes = 0;
     for (const AliasRecord& each : record.aliases_out)
-        session.aliases->introduced(each.topic, each.alias);
+        bytes += TopicAliases::bytes_of_outgoing(each.topic);
+    if (bytes > most_adopted_alias_bytes) return;
+    for (const AliasRecord& each : record.aliases_out)
+        session.introduce_alias(each.topic, each.alias);
 }
 
 // -- the rest --

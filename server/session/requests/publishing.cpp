@@ -291,14 +291,15 @@ std::optional<std::string_view> Publishing::topic_of(Session& session, const Pub
 /// Returns false if the client was disconnected because its aliases take too much memory.
 bool Publishing::set_alias(Session& session, std::uint16_t alias, std::string_view topic) {
     if (!session.aliases) session.aliases = std::make_unique<TopicAliases>();
-    const auto before = session.aliases->topic_of(alias).size();
+    const auto before = session.aliases->bytes();
+    const auto after = session.aliases->bytes_after(alias, topic);
     session.release(before);
-    const bool is_large = topic.size() > small_message && topic.size() > before;
-    const auto refusal = is_large ? memory_.objection_if_scarce(session, topic.size())
-                                  : memory_.objection(session, topic.size());
-    session.keep(refusal ? before : topic.size());
+    const bool is_large = after > before + small_message;
+    const auto refusal =
+        is_large ? memory_.objection_if_scarce(session, after) : memory_.objection(session, after);
+    session.keep(before);
     if (!refusal) {
-        session.aliases->set(alias, topic);
+        session.set_alias(alias, topic);
         return true;
     }
     counters_.count(*refusal->limit);

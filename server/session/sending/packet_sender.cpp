@@ -51,6 +51,10 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
     }
     TopicAliases::Outgoing alias;
     if (session.aliases) alias = session.aliases->outgoing(message.topic);
+    const bool is_new_alias = alias.alias != 0 && !alias.known;
+    if (is_new_alias &&
+        !memory_.has_room_for_alias(session, TopicAliases::bytes_of_outgoing(message.topic)))
+        alias = {};
     PublishOptions options{.version = session.terms.version,
                            .qos = delivery.qos,
                            .dup = sent_before != SentBefore::no,
@@ -81,7 +85,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
         return false;
     }
     if (options.alias != 0 && !options.alias_known)
-        session.aliases->introduced(message.topic, options.alias);
+        session.introduce_alias(message.topic, options.alias);
     ++counters_.messages_out;
     const bool is_noted_first = delivery.qos == QoS::exactly_once && session.state.owner != 0 &&
                                 delivery.owner == session.state.owner;

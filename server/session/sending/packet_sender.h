@@ -17,6 +17,7 @@
 #include "server/session/sending/delivery_store.h"
 #include "server/session/sending/publish_encoder.h"
 #include "server/session/sending/queue_bounds.h"
+#include "server/session/state/memory_limits.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/settings.h"
 #include "server/session/users/history.h"
@@ -33,6 +34,7 @@ public:
           receipts_(context.receipts),
           tracer_(context.tracer),
           history_(context.history),
+          memory_(context.settings, context.host),
           counters_(context.counters),
           queues_(context),
           store_(context, queues_.totals()),
@@ -124,6 +126,7 @@ private:
     Receipts& receipts_;
     Tracer& tracer_;
     History& history_;
+    const MemoryLimits memory_;
     Counters& counters_;
     QueueBounds queues_;
     DeliveryStore store_;

@@ -72,6 +72,11 @@ std::optional<Refusal> MemoryLimits::objection_to_session(const User& user) cons
     return std::nullopt;
 }
 
+bool MemoryLimits::has_room_for_alias(const Session& session, std::size_t more) const {
+    return session.kept() + more <= settings_.max_client_memory / 2 &&
+           session.user.kept + more <= settings_.max_user_memory / 2 && !is_scarce();
+}
+
 std::size_t cost_of_subscription(std::string_view filter) {
     constexpr std::size_t bookkeeping = 200;
     constexpr std::size_t level = 512;

@@ -37,6 +37,10 @@ public:
     /// The same for a new session that outlives its connection.
     std::optional<Refusal> objection_to_session(const User& user) const;
 
+    /// May the gateway keep `more` bytes for a topic alias of its own? Such aliases only make
+    /// packets smaller, so half of the limits is left for the client's own data.
+    bool has_room_for_alias(const Session& session, std::size_t more) const;
+
     /// Does the stored data take too much room?
     bool is_store_full() const { return host_.is_store_full(); }
     bool is_scarce() const { return host_.memory() != MemoryState::plenty; }

@@ -18,7 +18,7 @@ void Session::release(std::size_t bytes) {
 
 std::size_t Session::kept_by_state() const {
     std::size_t others = state.will() ? units(state.will()->message.cost()) : 0;
-    if (aliases) aliases->for_each([&](std::string_view topic) { others += units(topic.size()); });
+    if (aliases) others += units(aliases->bytes());
     return kept() - others * kept_unit;
 }
 
@@ -33,8 +33,20 @@ std::unique_ptr<StoredWill> Session::take_will() {
     return state.take_will();
 }
 
+void Session::set_alias(std::uint16_t alias, std::string_view topic) {
+    release(aliases->bytes());
+    aliases->set(alias, topic);
+    keep(aliases->bytes());
+}
+
+void Session::introduce_alias(const std::string& topic, std::uint16_t alias) {
+    release(aliases->bytes());
+    aliases->introduced(topic, alias);
+    keep(aliases->bytes());
+}
+
 void Session::forget_aliases() {
-    if (aliases) aliases->for_each([this](std::string_view topic) { release(topic.size()); });
+    if (aliases) release(aliases->bytes());
     aliases.reset();
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/auth/access.h"
@@ -84,6 +85,10 @@ public:
 
     void set_will(std::unique_ptr<StoredWill> will);
     std::unique_ptr<StoredWill> take_will();
+
+    // Both count the bytes of the aliases.
+    void set_alias(std::uint16_t alias, std::string_view topic);
+    void introduce_alias(const std::string& topic, std::uint16_t alias);
     void forget_aliases();
 
     // Both share one byte of padding.

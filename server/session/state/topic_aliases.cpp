@@ -10,7 +10,19 @@ constexpr std::size_t longest_outgoing = 1024;
 
 }  // namespace
 
+/// A smaller alias has a place in memory as soon as the client sets a larger one.
+std::size_t TopicAliases::bytes_after(std::uint16_t alias, std::string_view topic) const {
+    const std::size_t places = alias > incoming_.size() ? alias - incoming_.size() : 0;
+    return bytes_ + places * sizeof(std::string) + topic.size() - topic_of(alias).size();
+}
+
+std::size_t TopicAliases::bytes_of_outgoing(std::string_view topic) {
+    constexpr std::size_t bookkeeping = 64;
+    return bookkeeping + topic.size();
+}
+
 void TopicAliases::set(std::uint16_t alias, std::string_view topic) {
+    bytes_ = bytes_after(alias, topic);
     if (alias > incoming_.size()) incoming_.resize(alias);
     incoming_[alias - 1] = topic;
 }
@@ -29,7 +41,7 @@ TopicAliases::Outgoing TopicAliases::outgoing(const std::string& topic) const {
 }
 
 void TopicAliases::introduced(const std::string& topic, std::uint16_t alias) {
-    outgoing_.emplace(topic, alias);
+    if (outgoing_.emplace(topic, alias).second) bytes_ += bytes_of_outgoing(topic);
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,6 +21,13 @@ public:
 
     /// The client has sent a topic with an alias, 1 or more: from now on the alias stands for it.
     void set(std::uint16_t alias, std::string_view topic);
+
+    /// Approximate bytes in memory.
+    std::size_t bytes() const { return bytes_; }
+    /// The same after `set`.
+    std::size_t bytes_after(std::uint16_t alias, std::string_view topic) const;
+    /// The bytes of an alias that the gateway gives to a topic.
+    static std::size_t bytes_of_outgoing(std::string_view topic);
 
     /// Calls `visit(topic)` for each alias of the client, "" for one that is not set.
     template <class Visit>
@@ -51,6 +59,7 @@ private:
     std::vector<std::string> incoming_;  ///< by alias - 1; empty: not set
     boost::unordered_flat_map<std::string, std::uint16_t, TextHash, std::equal_to<>> outgoing_;
     std::uint16_t outgoing_maximum_;
+    std::size_t bytes_ = 0;
 };
 
 }  // namespace pulsegate
