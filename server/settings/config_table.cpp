@@ -177,8 +177,10 @@ void add_silence(Settings& settings, Config& config) {
     settings.duration(
         "idle-timeout", config.idle_timeout, second, longest_silence, "30s",
         "How long a client that sets no keepalive may be silent before it is offline");
-    settings.flag("strict-idle-timeout", config.strict_idle_timeout,
-                  "Apply idle-timeout to all clients, even to clients with a longer keepalive");
+    settings.flag(
+        "strict-idle-timeout", config.strict_idle_timeout,
+        "Apply idle-timeout to all clients, even to clients with a longer keepalive. MQTT "
+        "5.0 clients are allowed at least 1.5 s");
     settings.any(
         "max-keepalive", "DURATION", "60s",
         "Longest keepalive of MQTT 5.0 clients. A client that asks for a longer one gets "
@@ -352,7 +354,8 @@ void add_traffic(Settings& settings, Config& config) {
 void add_limits(Settings& settings, Config& config) {
     settings.count("max-connections", config.admission.max_connections, 0, 100'000'000,
                    "what the file limit allows",
-                   "Maximum number of connections; further ones are refused with server busy");
+                   "Maximum number of connections; further ones are refused with server busy; 0: "
+                   "what the file limit allows");
     settings.size(
         "memory-budget", config.admission.memory_budget, 1024 * 1024, most_bytes,
         "3/4 of the available memory",
