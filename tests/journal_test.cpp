@@ -26,6 +26,7 @@ public:
         if (const auto* cancelled = std::get_if<DelayedCancelled>(&turn))
             answers.push_back({cancelled->receipt, cancelled->found, cancelled->refused});
     }
+    OwnerId next_owner() override { return 7; }
     bool store_awaits_units() const override { return awaits_units; }
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) override {
         units.push_back({std::move(operations), urgent, generation});
@@ -357,9 +358,11 @@ TEST_CASE("a time on one clock is the same on the other") {
 TEST_CASE(
     "a client that waits for a new owner is told when it is stored, even after many refusals") {
     Journals all;
+    REQUIRE(all.journal.next_owner() == 7);
     all.journal.add(PutOwner{.owner = 7});
     CHECK(all.journal.is_new(7));
     CHECK_FALSE(all.journal.is_new(6));
+    CHECK_FALSE(all.journal.is_new(8));  // it has been stored since before the restart
     all.journal.await_retries(all.part(1));
     all.journal.flush();
     all.refuse();

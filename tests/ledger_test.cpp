@@ -474,7 +474,7 @@ TEST_CASE("the number of an owner that has ended is not given again while a mess
     commit(*store, {session(1), session(7, "bob"), put(5, {1, 7})});
     commit(*store, {EndOwner{7}});
     store.restart();
-    CHECK(store.began().next_owner == 8);
+    CHECK(store.began().owners.first == 8);
     CHECK_FALSE(store.found().waits(7, 5));
     CHECK(store.found().waits(1, 5));
 }

@@ -95,7 +95,7 @@ KeptOut DataStore::restore(const std::vector<Restore*>& shards) {
     const Ledger::Start& start = restored_.start;
     set_stamp_floor(start.floor);
     set_fingerprint_key(start.key);
-    next_owner_ = start.next_owner;
+    owners_.use(start.owners);
     next_delayed_ = start.next_delayed;
     return std::move(restored_.kept_out);
 }

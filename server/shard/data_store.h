@@ -79,7 +79,8 @@ public:
     /// The damage that starts have found, until the operator has dealt with it.
     const std::optional<StoreDamage>& damage() const;
 
-    OwnerId next_owner() { return next_owner_.fetch_add(1, std::memory_order_relaxed); }
+    /// The numbers of new owners.
+    OwnerNumbers& owners() { return owners_; }
 
     /// A number of 31 bits, for `delayed_id`.
     std::uint32_t next_delayed_number() {
@@ -124,7 +125,7 @@ private:
     const std::size_t max_bytes_;
     Restored restored_{};  ///< empty after `begin`
     std::vector<std::function<void()>> watchers_;
-    std::atomic<OwnerId> next_owner_{1};
+    OwnerNumbers owners_;
     std::atomic<std::uint32_t> next_delayed_{1};
 };
 

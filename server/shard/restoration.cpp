@@ -172,7 +172,7 @@ public:
         for (const auto& [user, owner] : with_will_) begin_absence(*owner);
         note_devices();
         for (const PutAway& each : away_) shards_[home_of(each.user)]->away(each);
-        restore_logs(start.next_owner);
+        restore_logs(start.owners);
         for (Restore* shard : shards_) shard->finish();
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
         if (owners_.empty() && retained_ == 0 && users_.empty() && delayed == 0) return;
@@ -232,7 +232,7 @@ private:
         return fmt::format("{}/{}", shard, shards_.size());
     }
 
-    void restore_logs(OwnerId& next_owner) {
+    void restore_logs(OwnerRange& unused) {
         for (const auto& [owner, log] : logs_) {
             const auto shard = static_cast<std::size_t>(std::atoi(log.owner.client.c_str()));
             if (shard >= shards_.size() || log.owner.client != place_in(shard))
@@ -240,7 +240,7 @@ private:
             else
                 restore_log(shard, log);
         }
-        for (const auto& [topic, messages] : merged_) spread(topic, messages, next_owner);
+        for (const auto& [topic, messages] : merged_) spread(topic, messages, unused);
     }
 
     void restore_log(std::size_t shard, const Log& log) {
@@ -264,11 +264,19 @@ private:
 
     using Merged = std::map<Stamp, std::pair<WaitingMessage, Receiver>>;
 
+    static OwnerId take_owner(OwnerRange& unused) {
+        if (unused.size() == 0)
+            throw std::runtime_error(
+                "can't store what waits in the rooms for another number of shards: all session "
+                "numbers are in use; start with the earlier number");
+        return static_cast<OwnerId>(unused.first++);
+    }
+
     /// Each shard gets all messages; the places of its members tell which of them they lack.
-    void spread(const std::string& topic, const Merged& messages, OwnerId& next_owner) {
+    void spread(const std::string& topic, const Merged& messages, OwnerRange& unused) {
         for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
             if (!shards_[shard]->has_members(topic)) continue;
-            Log log{.owner = {.owner = next_owner++,
+            Log log{.owner = {.owner = take_owner(unused),
                               .kind = OwnerKind::room,
                               .user = topic,
                               .client = place_in(shard)}};

@@ -51,7 +51,9 @@ void ShardPeers::later(OwnTurn turn) {
 
 bool ShardPeers::stores() const { return store_.is_kept(); }
 
-OwnerId ShardPeers::next_owner() { return store_.next_owner(); }
+OwnerId ShardPeers::next_owner() { return store_.owners().next(); }
+
+bool ShardPeers::takes_no_new_owners() const { return store_.owners().are_nearly_used_up(); }
 
 bool ShardPeers::is_store_full() const { return store_.is_full(); }
 

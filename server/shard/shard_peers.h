@@ -47,6 +47,7 @@ public:
     GatewayTotals& totals() override { return totals_; }
     bool stores() const override;
     OwnerId next_owner() override;
+    bool takes_no_new_owners() const override;
     bool is_store_full() const override;
     bool store_takes_nothing_new() const override;
     void submit(std::vector<Operation> operations, bool urgent, std::uint32_t generation) override;

@@ -100,7 +100,7 @@ std::string SqliteLedger::trouble() const {
 
 Ledger::Start SqliteLedger::load(Visitor& visitor) {
     // A node that loads for longer than its lease must send heartbeats meanwhile.
-    const OwnerId next_owner = load_all(database_, index_, visitor, [this] {
+    const OwnerRange owners = load_all(database_, index_, visitor, [this] {
         if (mirror_) mirror_->look();
     });
     enlarge_cache(database_, options_.cache_bytes);
@@ -115,7 +115,7 @@ Ledger::Start SqliteLedger::load(Visitor& visitor) {
     });
     return {.floor = store_.floor,
             .version_floor = store_.version_floor,
-            .next_owner = next_owner,
+            .owners = owners,
             .next_delayed = delayed_.first_number(),
             .key = store_.key};
 }

@@ -40,7 +40,7 @@ void BrokerCluster::restore() {
     auto restored = pulsegate::restore(*store, shards, [this] { return now; });
     store_restored(*store, restored);
     start_ = restored.start;
-    last_owner_ = start_.next_owner - 1;
+    owners.use(start_.owners);
     next_delayed_ = start_.next_delayed;
 }
 

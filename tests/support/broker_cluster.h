@@ -123,6 +123,7 @@ public:
     MemoryState memory = MemoryState::plenty;
     bool is_store_full = false;
     bool store_takes_nothing_new = false;
+    OwnerNumbers owners;
     std::size_t reads = 0;   ///< of messages in the store
     bool in_slices = false;  ///< the test calls `Broker::go_on`
     Ledger* const store;     ///< null: nothing is stored
@@ -151,7 +152,8 @@ private:
         MemoryState memory() const override { return cluster.memory; }
         GatewayTotals& totals() override { return cluster.totals_; }
         bool stores() const override { return cluster.store != nullptr; }
-        OwnerId next_owner() override { return ++cluster.last_owner_; }
+        OwnerId next_owner() override { return cluster.owners.next(); }
+        bool takes_no_new_owners() const override { return cluster.owners.are_nearly_used_up(); }
         bool is_store_full() const override { return cluster.is_store_full; }
         bool store_takes_nothing_new() const override { return cluster.store_takes_nothing_new; }
         bool store_refuses() const override { return cluster.store && cluster.store->refusing(); }
@@ -197,7 +199,6 @@ private:
     std::list<KeptLink*> links_;
     std::vector<Forwarded> forwarded_;
     Ledger::Start start_;
-    OwnerId last_owner_ = 0;
     std::uint32_t next_delayed_ = 1;
     std::map<unsigned, Millis> overdue_;  ///< by shard, when what is not acknowledged is stored
 };

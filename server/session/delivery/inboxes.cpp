@@ -53,6 +53,10 @@ Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const 
         end_expired_of(SenderShares::sender(message), now);
         limit = limit_reached(place, user, message);
     }
+    if (!limit && !place.inbox && journal_.takes_no_new_owners()) {
+        ++counters_.dropped_no_inbox;
+        return {.has_room = false};
+    }
     if (!limit && !place.inbox) limit = open_one(name, SenderShares::sender(message), now);
     if (limit) {
         refuse(name, *limit);
@@ -166,6 +170,7 @@ Session& Inboxes::create(User& user) {
     enter(inbox);
     if (!journal_.is_on()) return inbox;
     inbox.state.owner = journal_.next_owner();
+    if (inbox.state.owner == 0) return inbox;
     journal_.add(PutOwner{.owner = inbox.state.owner,
                           .kind = OwnerKind::inbox,
                           .user = user.name,

@@ -51,7 +51,10 @@ class StoreLink {
 public:
     /// Does any data survive the process?
     virtual bool stores() const = 0;
+    /// The number of a new owner; 0: there is none, and the owner can't be stored.
     virtual OwnerId next_owner() = 0;
+    /// Are the numbers of owners nearly used up, so that new owners must be refused if they can be?
+    virtual bool takes_no_new_owners() const { return false; }
     /// Does the stored data take too much room, so that nothing should grow without need?
     virtual bool is_store_full() const = 0;
     /// Must no new data be stored, because there is no room? Existing data stays.

@@ -33,11 +33,14 @@ void Journal::begin_turn() {
     if (!std::exchange(in_turn_, true)) host_.later(JournalTurn{});
 }
 
+OwnerId Journal::next_owner() {
+    const OwnerId owner = host_.next_owner();
+    if (owner != 0) new_owners_.push_back({owner, unit()});
+    return owner;
+}
+
 void Journal::add(Operation operation, PartRef part) {
     begin_turn();
-    const auto* put = std::get_if<PutOwner>(&operation);
-    if (put && (new_owners_.empty() || put->owner > new_owners_.back().owner))
-        new_owners_.push_back({put->owner, unit()});
     append(std::move(operation));
     await(std::move(part));
 }
@@ -58,7 +61,8 @@ void Journal::await_retries(PartRef part) {
 }
 
 bool Journal::is_new(OwnerId owner) const {
-    return !new_owners_.empty() && owner >= new_owners_.front().owner;
+    return !new_owners_.empty() && owner >= new_owners_.front().owner &&
+           owner <= new_owners_.back().owner;
 }
 
 void Journal::add_lazily(Operation operation) {

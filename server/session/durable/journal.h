@@ -47,8 +47,10 @@ public:
         return is_refused() && refused_bytes() / 2 > settings_.most_unstored_bytes;
     }
 
-    /// The id of the next owner.
-    OwnerId next_owner() { return host_.next_owner(); }
+    /// The number of a new owner, for a PutOwner that is added next; 0: it can't be stored.
+    OwnerId next_owner();
+    /// Must new owners be refused, if they can be?
+    bool takes_no_new_owners() const { return is_on() && host_.takes_no_new_owners(); }
 
     /// `part` is held until the operation is committed.
     void add(Operation operation, PartRef part = {});

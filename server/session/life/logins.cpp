@@ -51,6 +51,8 @@ bool is_sent_something_old(const Session& session) {
 
 constexpr const char* not_stored =
     "the store is in trouble, and does not take what becomes of the earlier session";
+constexpr const char* no_numbers =
+    "the numbers of stored sessions are used up until the gateway restarts";
 constexpr const char* much_waits = "much waits for the store, which is in trouble";
 
 }  // namespace
@@ -212,8 +214,11 @@ std::optional<Refusal> Logins::objection_to_will(const User& user, const Session
 std::optional<Refusal> Logins::objection_of_store(const User& user, const Session* known,
                                                   bool resumed, std::string_view client,
                                                   const ConnectAgreement& agreement, Millis now) {
-    if (!journal_.would_be_refused()) return std::nullopt;
     const bool is_stored = known && known->state.owner != 0;
+    const bool is_new = agreement.session_expiry > 0 && !(resumed && is_stored);
+    if (is_new && journal_.takes_no_new_owners())
+        return Refusal{Reason::server_unavailable, no_numbers};
+    if (!journal_.would_be_refused()) return std::nullopt;
     // Allowed: a client that reads its waiting messages makes room.
     if (resumed && is_stored && journal_.takes_nothing_new()) return std::nullopt;
     if (journal_.is_refused_too_much()) return Refusal{Reason::server_unavailable, much_waits};

@@ -61,6 +61,7 @@ RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
     Log& log = logs_[topic];
     if (log.owner != 0 || !journal_.is_on()) return log;
     log.owner = journal_.next_owner();
+    if (log.owner == 0) return log;
     journal_.add(PutOwner{.owner = log.owner,
                           .kind = OwnerKind::room,
                           .user = topic,

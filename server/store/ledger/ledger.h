@@ -9,6 +9,7 @@
 
 #include "server/base/hash.h"
 #include "server/store/ledger/delayed_sums.h"
+#include "server/store/ledger/owner_numbers.h"
 #include "server/store/ledger/unit.h"
 
 namespace pulsegate {
@@ -73,7 +74,7 @@ public:
         Stamp floor = 0;                  ///< no earlier stamp was larger
         std::uint64_t version_floor = 0;  ///< no earlier version of a user's presence was larger,
                                           ///< except in the user's row
-        OwnerId next_owner = 1;           ///< the smallest number that no owner has had
+        OwnerRange owners{};              ///< numbers for new owners
         std::uint32_t next_delayed = 1;   ///< for the next `delayed_id`
         HashKey key{};                    ///< the store's own key, see `fingerprint`
     };

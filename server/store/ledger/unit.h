@@ -17,7 +17,8 @@
 namespace pulsegate {
 
 /// The number of an owner: a session, the inbox of a user, or a room, each with a queue that
-/// survives the process. Each number is used only once; see `Ledger::Start` for the next one.
+/// survives the process. A number is used only once, until all numbers have been; see
+/// `OwnerNumbers`.
 using OwnerId = std::uint32_t;
 
 /// The number of a message. Later messages have larger numbers, also after a restart.

@@ -28,7 +28,7 @@ public:
             const std::function<void()>& meanwhile)
         : database_(database), index_(index), visitor_(visitor), meanwhile_(meanwhile) {}
 
-    OwnerId next_owner() const { return next_owner_; }
+    OwnerRange unused_owners() const { return owners_.unused(); }
 
     /// Tables that grow step by step are filled several times.
     void counts() {
@@ -44,7 +44,7 @@ public:
             "SELECT id, kind, user, client, expiry, protocol, upto, beyond"
             " FROM owner LEFT JOIN cursor ON owner = id ORDER BY id",
             [&](const Row& row) {
-                note(row.as<OwnerId>(0));
+                owners_.note(row.as<OwnerId>(0));
                 index_.add_owner(row.as<OwnerId>(0), decode_cursor(row.bits(6), row.view(7)));
                 visitor_.owner(read_owner(row));
             });
@@ -53,6 +53,7 @@ public:
     void subscriptions() {
         each("SELECT owner, filter, options, identifier, owed FROM subscription",
              [&](const Row& row) {
+                 owners_.note(row.as<OwnerId>(0));
                  visitor_.subscription({.owner = row.as<OwnerId>(0),
                                         .filter = row.text(1),
                                         .options = row.as<std::uint8_t>(2),
@@ -63,6 +64,7 @@ public:
 
     void absences() {
         each("SELECT owner, ends, place FROM absence", [&](const Row& row) {
+            owners_.note(row.as<OwnerId>(0));
             visitor_.absence(
                 {.owner = row.as<OwnerId>(0), .ends = row.number(1), .place = row.bits(2)});
         });
@@ -70,9 +72,11 @@ public:
 
     void exchanges() {
         each("SELECT owner, packet_id FROM incoming", [&](const Row& row) {
+            owners_.note(row.as<OwnerId>(0));
             visitor_.incoming({.owner = row.as<OwnerId>(0), .packet_id = row.as<std::uint16_t>(1)});
         });
         each("SELECT owner, packet_id, stamp, released FROM exchange", [&](const Row& row) {
+            owners_.note(row.as<OwnerId>(0));
             const auto state = row.as<ExchangeState>(3);
             const bool is_once = state != ExchangeState::at_qos_1;
             visitor_.exchange({.owner = row.as<OwnerId>(0),
@@ -88,6 +92,7 @@ public:
             "SELECT owner, delay, message_expiry, flags, checksum, topic, properties, payload"
             " FROM will",
             [&](const Row& row) {
+                owners_.note(row.as<OwnerId>(0));
                 PutWill will{.owner = row.as<OwnerId>(0),
                              .delay = row.as<std::uint32_t>(1),
                              .flags = row.as<std::uint32_t>(3),
@@ -192,9 +197,6 @@ private:
         return found;
     }
 
-    /// Owner numbers are never reused, because rows may still name an owner that has ended.
-    void note(OwnerId owner) { next_owner_ = std::max(next_owner_, owner + 1); }
-
     void message(const Row& row) {
         const WaitingMessage message{.stamp = row.bits(0),
                                      .expires = row.number(1),
@@ -207,7 +209,7 @@ private:
             merge_receivers(first.value_or(std::vector<Receiver>()), take_added(message.stamp));
         std::vector<Receiver> waiting;
         for (const Receiver& receiver : receivers) {
-            note(receiver.owner);
+            owners_.note(receiver.owner);  // it may have ended
             if (!index_.is_due(receiver.owner, message.stamp)) continue;
             visitor_.waiting(message, receiver);
             waiting.push_back(receiver);
@@ -231,15 +233,15 @@ private:
     Ledger::Visitor& visitor_;
     const std::function<void()>& meanwhile_;
     std::size_t rows_ = 0;
-    OwnerId next_owner_ = 1;
+    UsedOwners owners_;
     std::vector<std::pair<Stamp, Receiver>> added_;  ///< ascending
     std::size_t next_added_ = 0;
 };
 
 }  // namespace
 
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
-                 const std::function<void()>& meanwhile) {
+OwnerRange load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                    const std::function<void()>& meanwhile) {
     Loading loading(database, index, visitor, meanwhile);
     loading.counts();
     loading.owners();
@@ -254,7 +256,7 @@ OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visit
     loading.bans();
     loading.revocations();
     loading.members();
-    return loading.next_owner();
+    return loading.unused_owners();
 }
 
 StoreReader::StoreReader(Database& database)

@@ -13,11 +13,10 @@
 namespace pulsegate {
 
 /// Shows all stored data except delayed messages to the visitor, and fills the index. Damaged rows
-/// are logged and left out. Returns the smallest owner number that no row mentions. The caller must
-/// check the database for errors. `meanwhile` is called after each
-/// thousand rows.
-OwnerId load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
-                 const std::function<void()>& meanwhile);
+/// are logged and left out. Returns owner numbers that no row mentions. The caller must check the
+/// database for errors. `meanwhile` is called after each thousand rows.
+OwnerRange load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
+                    const std::function<void()>& meanwhile);
 
 /// Answers single questions. It sees the writes of the open transaction.
 class StoreReader {
