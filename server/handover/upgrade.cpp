@@ -175,9 +175,10 @@ private:
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
+        spdlog::default_logger_raw()->flush();
         for (const int signal : passed_signals)
             if (is_pending(signal)) ::kill(successor_.process(), signal);
-        leave(0);
+        std::_Exit(0);
     }
 
     static HandoverChannel::Deadline patience_with_rooms() {

@@ -23,8 +23,8 @@ CHANNEL = 3
 
 def program_with_fault(folder, binary, **fault):
     """Returns the path of the program, and that of the file in which it says what it has done. A fault `does` "kill new",
-    "kill old", "stop old" (with SIGTERM), "reload old" (with SIGHUP) or "hang". It comes with the message `at`, before or, if `after`, when it has been
-    passed on; of several clients with the one of this `number`. Or it comes `seconds` after the start."""
+    "kill old", "stop old" (with SIGTERM), "reload old" (with SIGHUP) or "hang". It comes with the message `at`, before or, if
+    `after`, when it has been passed on; of several clients with the one of this `number`. Or it comes `seconds` after the start."""
     report = Path(folder) / "fault.json"
     report.unlink(missing_ok=True)
     path = Path(folder) / "program"
@@ -130,7 +130,8 @@ class Relay:
             # As if it had died before it sent the message; or what it has sent after it comes as well.
             return self.fault["does"] == "kill old" and self.fault.get("after", False)
         if self.fault["does"] in ("stop old", "reload old"):
-            os.kill(self.processes["kill old"], signal.SIGTERM if self.fault["does"] == "stop old" else signal.SIGHUP)
+            by = signal.SIGTERM if self.fault["does"] == "stop old" else signal.SIGHUP
+            os.kill(self.processes["kill old"], by)
             return True
         hang = select.poll()
         for end in self.other:
