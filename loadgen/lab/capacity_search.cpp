@@ -86,15 +86,17 @@ bool CapacitySearch::hopeless() const {
            std::ranges::all_of(levels_, refused);
 }
 
-/// The edge with fewer trials, to be repeated. If both have the same number, it is the lower edge,
-/// because it matters most that the lower edge holds.
+/// The edge with fewer judged trials, to be repeated. If both have the same number, it is the lower
+/// edge, because it matters most that the lower edge holds. An edge that is refused again and again
+/// is not repeated any more.
 std::optional<double> CapacitySearch::repeat() const {
     const auto high = upper(), low = lower();
-    const auto trials = [&](Levels::const_iterator level) {
-        return level == levels_.end() ? settings_.repeats : level->second.trials();
+    const auto judged = [&](Levels::const_iterator level) {
+        const bool is_done = level == levels_.end() || level->second.refused >= settings_.repeats;
+        return is_done ? settings_.repeats : level->second.held + level->second.broke;
     };
-    const auto fewer = trials(high) < trials(low) ? high : low;
-    if (trials(fewer) >= settings_.repeats) return {};
+    const auto fewer = judged(high) < judged(low) ? high : low;
+    if (judged(fewer) >= settings_.repeats) return {};
     return fewer->first;
 }
 

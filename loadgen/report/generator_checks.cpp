@@ -11,12 +11,13 @@ namespace pulsegate::load {
 
 namespace {
 
-constexpr double full_core = 0.7;       // a busier process does its work late
-constexpr double too_often = 0.05;      // of the time from the ramp to the judging
-constexpr double full_machine = 0.9;    // of all cores
-constexpr double much_of_others = 0.5;  // cores
-constexpr double much_waiting = 0.2;    // of the time of a worker, or of a thread of the server
-constexpr double much_stolen = 0.1;     // of all cores
+constexpr double full_core = 0.7;        // a busier process does its work late
+constexpr double too_often = 0.05;       // of the time from the ramp to the judging
+constexpr double full_machine = 0.9;     // of all cores
+constexpr double much_of_others = 0.5;   // cores
+constexpr double share_of_others = 0.2;  // of a core that other programs share with the server
+constexpr double much_waiting = 0.2;     // of the time of a worker, or of a thread of the server
+constexpr double much_stolen = 0.1;      // of all cores
 constexpr Duration late_loop = std::chrono::milliseconds(20);
 constexpr Duration standstill = std::chrono::seconds(1);
 
@@ -128,7 +129,8 @@ CheckResult check_others(const RunRecord& record, const std::vector<Stretch>& st
 }
 
 /// The server's threads may also wait for each other or for the generator, which is the load's own
-/// doing. So this only counts while other programs use enough CPU to be the cause.
+/// doing. So this only counts while other programs use enough CPU to be the cause. On the core of
+/// two busy threads, another program gets a third.
 CheckResult check_servers_wait(const RunRecord& record, const std::vector<Stretch>& stretches) {
     const char* promise = "other programs left the server the CPU that it needed";
     if (!record.server.on_this_machine)
@@ -137,9 +139,14 @@ CheckResult check_servers_wait(const RunRecord& record, const std::vector<Stretc
     if (!level)
         return not_visible("machine_server_wait", promise,
                            "how long the server's process waited for CPU can't be seen");
+    if (std::ranges::none_of(stretches, [&](const Stretch& stretch) {
+            return cores_of_others(record, stretch.measured).has_value();
+        }))
+        return not_visible("machine_server_wait", promise,
+                           "what others used can't be told from what the server used");
     const double share = share_of_time(stretches, [&](const Measurements& measured) {
         return measured[Gauge::server_wait] >= much_waiting &&
-               cores_of_others(record, measured).value_or(0) >= much_of_others;
+               cores_of_others(record, measured).value_or(0) >= share_of_others;
     });
     std::string detail =
         fmt::format("the server was ready to run, but had no core, for {:.0f} % of the time",

@@ -54,7 +54,7 @@ Estimate mean_of(std::span<const double> values) {
     if (values.empty()) return mean;
     const auto count = static_cast<double>(values.size());
     for (const double value : values) mean.value += value / count;
-    if (values.size() < 2) return mean;
+    if (values.size() < 3) return mean;  // the error of two would be anything
     double squares = 0;
     for (const double value : values) squares += (value - mean.value) * (value - mean.value);
     mean.error = student(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
