@@ -23,8 +23,11 @@ std::size_t TopicAliases::bytes_of_outgoing(std::string_view topic) {
 
 void TopicAliases::set(std::uint16_t alias, std::string_view topic) {
     bytes_ = bytes_after(alias, topic);
-    if (alias > incoming_.size()) incoming_.resize(alias);
-    incoming_[alias - 1] = topic;
+    if (alias > incoming_.size()) {
+        incoming_.reserve(alias);  // otherwise it could grow to twice as many places
+        incoming_.resize(alias);
+    }
+    incoming_[alias - 1] = std::string(topic);  // without the memory of a longer topic before it
 }
 
 std::string_view TopicAliases::topic_of(std::uint16_t alias) const {
