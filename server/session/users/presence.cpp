@@ -37,9 +37,10 @@ constexpr std::uint64_t room_to_count = 10'000;
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
 
 /// The time of the user's last packet, if one of its devices was last seen then. If the clock was
-/// set back, the user's earlier times may lie in the future.
+/// set back, the user's earlier times may lie in the future. Then the device's time counts.
 WallMillis latest_seen(const PresenceEntry& user, WallMillis last_seen, WallMillis now) {
-    return std::min(std::max(user.last_seen(), last_seen), now);
+    const WallMillis earlier = user.last_seen();
+    return std::min(earlier > now ? last_seen : std::max(earlier, last_seen), now);
 }
 
 /// Finds users by a position.
@@ -348,7 +349,7 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     // The number of devices that are not connected. Waiting logins are listed before connected
     // devices.
     std::size_t waiting = 0;
-    WallMillis last_seen = user.last_seen();
+    WallMillis last_seen = std::min(user.last_seen(), wall);
     for (const Device& device : user.devices) {
         if (!device.here && ++waiting > devices_listed) break;
         if (!device.here) continue;
