@@ -1,6 +1,7 @@
 #include "server/session/state/queued_message.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace pulsegate {
@@ -137,7 +138,9 @@ Delivery QueuedMessage::delivery(OwnerId owner) const {
 
 void QueuedMessage::put_body(MessageRef message) {
     // The store has a time of the wall clock, which may have been set since the message was queued.
-    if (message->expires != expires()) {
+    // A copy is not worth the few milliseconds by which two readings of the clocks differ.
+    constexpr Millis small = 1000;
+    if (std::abs(message->expires - expires()) > small) {
         Message corrected = *message;
         corrected.expires = expires();
         message = share(std::move(corrected));
