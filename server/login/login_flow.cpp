@@ -177,7 +177,8 @@ bool LoginFlow::refused_memory(Login& login) {
 // -- its turn --
 
 LoginFlow::Wait LoginFlow::turn(Login& login) {
-    login.connection->hold(pacer_.longest_wait());
+    // With a shorter login-wait, too, a login may wait for a second while others are served.
+    login.connection->hold(std::max<Millis>(pacer_.longest_wait(), 1000));
     pacer_.add(login.connection->origin().address, ++last_ticket_, login.now);
     return {*this, login, last_ticket_};
 }
