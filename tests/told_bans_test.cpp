@@ -50,7 +50,7 @@ struct ToldNode {
     }
     bool deliver_to_edge() {
         if (to_edge.empty()) return false;
-        lifts_known = to_edge.front().number;
+        lifts_known = std::max(lifts_known, to_edge.front().number);
         static_cast<void>(limits.lift_ban(to_edge.front().address, 0));
         to_edge.pop_front();
         return true;
@@ -58,6 +58,13 @@ struct ToldNode {
 };
 
 }  // namespace
+
+TEST_CASE("addresses that mean another machine to each node are local") {
+    for (const char* local : {"127.0.0.1", "::1", "fe80::7", "::ffff:127.0.0.1"})
+        CHECK(Address::parse(local)->is_local());
+    for (const char* other : {"127.0.0.2", "10.0.0.7", "2001:db8::1", "fd00::1"})
+        CHECK_FALSE(Address::parse(other)->is_local());
+}
 
 TEST_CASE("a ban that an edge tells holds until it ends, and is listed like one of this node") {
     AddressLimits home({.ban_failures = 1, .ban_time = told_ban_time});

@@ -116,12 +116,10 @@ void EdgeChannels::hear_ban(const EdgeFrame& frame) {
                 LoggedAddress{ban->address.text()}, ban->address.text());
 }
 
-bool EdgeChannels::lift_ban(const Address& address) {
+void EdgeChannels::tell_lift(const BanLift& lift) {
     thread_.assert_here();
-    const auto lifted = address_limits_.lift_everywhere(address, monotonic_now());
     for (const auto& [link, output] : outputs_)
-        if (output.hears_lifts) tell_lift(link, lifted.lift);
-    return lifted.was_banned;
+        if (output.hears_lifts) tell_lift(link, lift);
 }
 
 void EdgeChannels::tell_lift(std::uint64_t link, const BanLift& lift) {

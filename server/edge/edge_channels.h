@@ -46,9 +46,9 @@ public:
 
     void receive(const LinkMail& mail);
 
-    /// Lifts the ban of the address here and at all edges. Only on the first shard, so that edges
-    /// hear of all lifts in their order. False if the address was not banned here.
-    bool lift_ban(const Address& address);
+    /// Tells all edges of the lift. Only on the first shard, so that edges hear of lifts and of the
+    /// begin of a link in their order.
+    void tell_lift(const BanLift& lift);
 
     std::size_t clients() const { return connections_.size(); }
     /// The work of the logins and bans since the start: one mail may have many.

@@ -26,6 +26,9 @@ constexpr Millis home_patience = 10'000;
 constexpr std::size_t leave_at_once = 50;
 constexpr std::chrono::milliseconds leave_pause{50};
 
+/// A home takes at most ten times as many from all its edges.
+constexpr std::size_t most_bans_at_begin = 10'000;
+
 const Ending home_lost{Cause::shutdown, Reason::server_shutting_down,
                        "the node with its session is gone: connect again"};
 
@@ -137,7 +140,7 @@ void ForwardedClients::begin(const LinkMail& mail) {
     tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
     lifts_known_ = 0;
     if (tells_bans_)  // another home may not know them
-        for (const Ban& ban : address_limits_.bans(monotonic_now()))
+        for (const Ban& ban : address_limits_.bans(0, most_bans_at_begin, monotonic_now()).bans)
             if (const auto address = Address::parse(ban.address)) tell_ban(*address);
     leave_some();
 }
@@ -187,7 +190,8 @@ void ForwardedClients::receive(const EdgeFrame& frame) {
 
 void ForwardedClients::tell_ban(const Address& address) {
     thread_.assert_here();
-    if (link_ == 0 || !tells_bans_) return;
+    // A local address means another machine to the home.
+    if (link_ == 0 || !tells_bans_ || address.is_local()) return;
     const auto left = address_limits_.ban_left(address, monotonic_now());
     if (!left) return;  // it was lifted meanwhile
     const ToldBan ban{.address = address, .left = *left, .lifts_known = lifts_known_};
@@ -197,7 +201,8 @@ void ForwardedClients::tell_ban(const Address& address) {
 void ForwardedClients::hear_lift(const EdgeFrame& frame) {
     const auto lift = decode_lift(frame.contents);
     if (!lift) return;
-    lifts_known_ = lift->number;
+    // A lift may come twice: with the others at the link's begin, and by itself.
+    lifts_known_ = std::max(lifts_known_, lift->number);
     static_cast<void>(address_limits_.lift_ban(lift->address, monotonic_now()));
 }
 

@@ -20,6 +20,7 @@
 #include "server/handover/standstill.h"
 #include "server/handover/successor.h"
 #include "server/handover/terms.h"
+#include "server/http/admin.h"
 #include "server/shard/data_store.h"
 #include "server/shard/shard.h"
 #include "server/start/service_manager.h"

@@ -134,13 +134,16 @@ struct StandbyAdmin::Impl {
         if (auto refused = refusal(request)) co_return *std::move(refused);
         if (is_for_home(request)) {
             std::string token(guard.name_shown(request));
+            const auto banned = ban_of_edge(request);
             ApiReply reply = co_await forwarding.answer(request, std::move(token));
             if (!is_change(request))  // as in Api::answer
                 if (auto refused = judge(request)) co_return *std::move(refused);
             const bool is_known = reply.status == boost::beast::http::status::ok;
             const bool is_unknown = reply.status == boost::beast::http::status::not_found;
-            if ((!is_known && !is_unknown) || !lifts_ban_of_edge(request))
+            if ((!is_known && !is_unknown) || !banned)
                 co_return guard.guarded(std::move(reply), request, role_needed(request));
+            // The home's lift may have come before its answer.
+            static_cast<void>(state().addresses->lift_ban(*banned, monotonic_now()));
             if (is_unknown) reply = api_reply({{"lifted", 1}});
             audit(with_token(request), reply.status);
             co_return reply;
@@ -155,16 +158,18 @@ struct StandbyAdmin::Impl {
     }
 
     /// An edge bans addresses that guess passwords. The home lifts these bans, too, but it may have
-    /// no link to this node. True if the request lifts one here.
-    bool lifts_ban_of_edge(const ApiRequest& request) const {
-        AddressLimits* const addresses = state().addresses;
+    /// no link to this node, or not know the ban. Returns the address that the request is to lift
+    /// the ban of, if it is banned here.
+    std::optional<Address> ban_of_edge(const ApiRequest& request) const {
+        const AddressLimits* const addresses = state().addresses;
         if (!addresses || request.method != verb::delete_ || request.path != "/api/v1/bans")
-            return false;
+            return std::nullopt;
         const Route::Method& method = *find_route(request.path).method(request.method);
-        if (mistake(method, request)) return false;
+        if (mistake(method, request)) return std::nullopt;
         const auto named = method.parsed(request).query.text("address");
         const auto address = named ? Address::parse(*named) : std::nullopt;
-        return address && addresses->lift_ban(*address, monotonic_now());
+        if (!address || !addresses->ban_left(*address, monotonic_now())) return std::nullopt;
+        return address;
     }
 
     boost::asio::awaitable<ApiReply> reload(const ApiRequest& request) {

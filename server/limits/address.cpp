@@ -55,6 +55,12 @@ std::optional<Address> Address::parse(std::string_view text) {
     return Address(address);
 }
 
+bool Address::is_local() const {
+    constexpr std::uint64_t v4_loopback = v4_mark | 0x7f000001;
+    constexpr std::uint64_t link_local = 0xfe80;  // fe80::/16
+    return bits_ == v6_zero || bits_ == v4_loopback || bits_ >> 48 == link_local;
+}
+
 std::string Address::text() const {
     if (bits_ >> 32 == 1) return ip::address_v4(static_cast<std::uint32_t>(bits_)).to_string();
     ip::address_v6::bytes_type bytes{};

@@ -30,6 +30,9 @@ public:
     bool known() const { return bits_ != 0; }
     bool operator==(const Address&) const = default;
 
+    /// Does it mean another machine to each machine or network: 127.0.0.1, ::1 or link-local?
+    bool is_local() const;
+
     /// "10.0.0.7" or "2001:db8::/64".
     std::string text() const;
 

@@ -122,7 +122,7 @@ public:
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
     /// See EdgeChannels.
-    bool lift_ban(const Address& address) { return edges_.lift_ban(address); }
+    void tell_lift(const BanLift& lift) { edges_.tell_lift(lift); }
     /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
     /// Does all work that is due, as at every tick.

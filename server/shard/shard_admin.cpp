@@ -27,6 +27,6 @@ Evicted ShardAdmin::evict(const Eviction& eviction) {
 }
 
 Evicted ShardAdmin::evict(const Address& address) { return shard_.evict(address); }
-bool ShardAdmin::lift_ban(const Address& address) { return shard_.lift_ban(address); }
+void ShardAdmin::tell_lift(const BanLift& lift) { shard_.tell_lift(lift); }
 
 }  // namespace pulsegate

@@ -9,6 +9,7 @@ class BrokerAdmin;
 class ClientLimits;
 class Revocations;
 class Shard;
+struct BanLift;
 struct Evicted;
 struct Eviction;
 struct ShardStatus;
@@ -31,9 +32,8 @@ public:
     Evicted evict(const Eviction& eviction);
     /// Disconnects some clients at the address, and drops their wills.
     Evicted evict(const Address& address);
-    /// Lifts the ban of the address at all nodes. Only on the first shard. False if this node knew
-    /// of no ban.
-    bool lift_ban(const Address& address);
+    /// Tells the edges of this node of a lifted ban. Only on the first shard.
+    void tell_lift(const BanLift& lift);
 
 private:
     Shard& shard_;

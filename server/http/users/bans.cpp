@@ -152,8 +152,11 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
 /// False if there was no such ban.
 awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     const Millis now = monotonic_now();
-    const auto everywhere = [target](ShardAdmin& first) { return first.lift_ban(*target.address); };
-    if (target.address) co_return co_await api.shards.ask_one(0, everywhere);
+    if (target.address) {
+        const auto [was_banned, lift] = api.address_limits.lift_everywhere(*target.address, now);
+        api.shards.send(0, [lift](ShardAdmin& first) { first.tell_lift(lift); });
+        co_return was_banned;
+    }
     const auto at_home = [target, now](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
         if (is_lifted) tell_history(shard, target, HistoryKind::ban_lifted, "");
