@@ -103,11 +103,22 @@ TEST_CASE("figures with large errors allow no estimate") {
         CHECK(plan_on_paper(runs, 1e6).refused.starts_with("the error of 'memory a client' is "));
     }
     SUBCASE("of packets, where runs of all sizes have the same number of them") {
-        std::vector runs{run_of(5'000), run_of(15'000)};
-        for (auto& stretch : runs[0].series) stretch.measured = runs[1].series[19].measured;
-        for (auto& stretch : runs[0].series) stretch.measured.set(Gauge::clients_open, 5'000);
+        std::vector runs{run_of(2'000), run_of(6'000), run_of(15'000)};
+        for (const std::size_t at : {0, 1})
+            for (auto& stretch : runs[at].series) {
+                const double clients = stretch.measured[Gauge::clients_open];
+                stretch.measured = runs[2].series[19].measured;
+                stretch.measured.set(Gauge::clients_open, clients);
+            }
         CHECK(plan_on_paper(runs, 1e6).refused.starts_with("the error of 'packets' is "));
     }
+}
+
+TEST_CASE("the error of two runs is unknown, so it refuses nothing") {
+    std::vector runs{run_of(5'000), run_of(15'000)};
+    for (auto& stretch : runs[0].series)
+        stretch.measured.set(Gauge::server_cpu, stretch.measured[Gauge::server_cpu] * 1.2);
+    CHECK(plan_on_paper(runs, 1e6).refused.empty());
 }
 
 TEST_CASE("runs that are on a line allow an estimate") {
