@@ -41,8 +41,6 @@ OwnerId Journal::next_owner() {
 
 void Journal::add(Operation operation, PartRef part) {
     begin_turn();
-    if (const auto* put = std::get_if<PutOwner>(&operation))
-        new_terms_.set(put->owner % new_terms_.size());
     append(std::move(operation));
     await(std::move(part));
 }
@@ -191,7 +189,6 @@ void Journal::receive(UnitDone& done) {
     if (is_committed(last_return_)) last_return_ = 0;
     // Removed at once, because nothing counts as committed while a later unit is refused.
     while (!new_owners_.empty() && is_committed(new_owners_.front().unit)) new_owners_.pop_front();
-    if (is_idle()) new_terms_.reset();
 }
 
 /// The store works again: hands in the operations that were kept meanwhile. If there are none, the

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -96,12 +95,6 @@ public:
     /// is not committed yet?
     [[nodiscard]] bool is_new(OwnerId owner) const;
 
-    /// May the owner have terms that are not committed yet? Owners share bits, so the terms may
-    /// also be those of another owner.
-    [[nodiscard]] bool may_have_new_terms(OwnerId owner) const {
-        return new_terms_[owner % new_terms_.size()];
-    }
-
     /// Is everything that was added committed?
     bool is_idle() const {
         return waiting_.empty() && !in_turn_ && turn_.operations.empty() && !is_refused();
@@ -177,7 +170,6 @@ private:
     std::uint64_t messages_ = 0;
     std::deque<Waiting> waiting_;      ///< for each unit that was handed in
     std::deque<NewOwner> new_owners_;  ///< ascending
-    std::bitset<1024> new_terms_;      ///< by the remainder of an owner; until all is committed
     std::uint64_t handed_in_ = 0;
     std::uint64_t answered_ = 0;     ///< how many of these are answered
     std::uint64_t last_return_ = 0;  ///< the unit of the last return; 0: it is committed

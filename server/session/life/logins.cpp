@@ -235,8 +235,7 @@ std::optional<Refusal> Logins::objection_of_store(const User& user, const Sessio
 /// login need not wait for the store.
 bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now) {
     const OwnerId owner = session.state.owner;
-    const bool is_stored =
-        owner != 0 && !journal_.is_new(owner) && !journal_.may_have_new_terms(owner);
+    const bool is_stored = owner != 0 && !journal_.is_new(owner);
     const bool lasts =
         agreement.session_expiry == session.state.expiry() && !is_near_end(session, now);
     return is_stored && lasts && (session.link || !is_sent_something_old(session));
