@@ -10,10 +10,11 @@ constexpr std::size_t longest_outgoing = 1024;
 
 }  // namespace
 
-/// A smaller alias has a place in memory as soon as the client sets a larger one.
+/// A smaller alias has a place in memory as soon as the client sets a larger one. A vector may have
+/// twice as many places as it needs.
 std::size_t TopicAliases::bytes_after(std::uint16_t alias, std::string_view topic) const {
     const std::size_t places = alias > incoming_.size() ? alias - incoming_.size() : 0;
-    return bytes_ + places * sizeof(std::string) + topic.size() - topic_of(alias).size();
+    return bytes_ + 2 * places * sizeof(std::string) + topic.size() - topic_of(alias).size();
 }
 
 std::size_t TopicAliases::bytes_of_outgoing(std::string_view topic) {
@@ -23,11 +24,9 @@ std::size_t TopicAliases::bytes_of_outgoing(std::string_view topic) {
 
 void TopicAliases::set(std::uint16_t alias, std::string_view topic) {
     bytes_ = bytes_after(alias, topic);
-    if (alias > incoming_.size()) {
-        incoming_.reserve(alias);  // otherwise it could grow to twice as many places
-        incoming_.resize(alias);
-    }
-    incoming_[alias - 1] = std::string(topic);  // without the memory of a longer topic before it
+    if (alias > incoming_.size()) incoming_.resize(alias);
+    // An assignment could keep the memory of a longer topic.
+    std::string(topic).swap(incoming_[alias - 1]);
 }
 
 std::string_view TopicAliases::topic_of(std::uint16_t alias) const {
