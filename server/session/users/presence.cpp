@@ -36,11 +36,16 @@ constexpr std::uint64_t room_to_count = 10'000;
 /// readers of JSON accept as numbers.
 constexpr std::uint64_t greatest_version = time_of(UINT64_MAX);
 
-/// The time of the user's last packet, if one of its devices was last seen then. If the clock was
-/// set back, the user's earlier times may lie in the future. Then the device's time counts.
+/// Does the user's last packet lie in the future, because the clock was set back? A time that is
+/// rounded up to seconds does not.
+bool is_seen_in_future(const PresenceEntry& user, WallMillis now) {
+    return user.last_seen() >= now + 1000;
+}
+
+/// The time of the user's last packet, if one of its devices was last seen then.
 WallMillis latest_seen(const PresenceEntry& user, WallMillis last_seen, WallMillis now) {
-    const WallMillis earlier = user.last_seen();
-    return std::min(earlier > now ? last_seen : std::max(earlier, last_seen), now);
+    if (is_seen_in_future(user, now)) return std::min(last_seen, now);
+    return std::min(std::max(user.last_seen(), last_seen), now);
 }
 
 /// Finds users by a position.
@@ -349,7 +354,8 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
     // The number of devices that are not connected. Waiting logins are listed before connected
     // devices.
     std::size_t waiting = 0;
-    WallMillis last_seen = std::min(user.last_seen(), wall);
+    const bool only_devices_count = user.here > 0 && is_seen_in_future(user, wall);
+    WallMillis last_seen = only_devices_count ? 0 : std::min(user.last_seen(), wall);
     for (const Device& device : user.devices) {
         if (!device.here && ++waiting > devices_listed) break;
         if (!device.here) continue;
