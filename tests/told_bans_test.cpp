@@ -60,7 +60,7 @@ struct ToldNode {
 }  // namespace
 
 TEST_CASE("addresses that mean another machine to each node are local") {
-    for (const char* local : {"127.0.0.1", "::1", "fe80::7", "::ffff:127.0.0.1"})
+    for (const char* local : {"127.0.0.1", "::1", "fe80::7", "::ffff:127.0.0.1", "169.254.1.2"})
         CHECK(Address::parse(local)->is_local());
     for (const char* other : {"127.0.0.2", "10.0.0.7", "2001:db8::1", "fd00::1"})
         CHECK_FALSE(Address::parse(other)->is_local());

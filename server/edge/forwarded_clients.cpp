@@ -139,9 +139,7 @@ void ForwardedClients::begin(const LinkMail& mail) {
     home_shards_ = mail.peer_shards;
     tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
     lifts_known_ = 0;
-    if (tells_bans_)  // another home may not know them
-        for (const Ban& ban : address_limits_.bans(0, most_bans_at_begin, monotonic_now()).bans)
-            if (const auto address = Address::parse(ban.address)) tell_ban(*address);
+    if (tells_bans_) tell_bans();
     leave_some();
 }
 
@@ -196,6 +194,19 @@ void ForwardedClients::tell_ban(const Address& address) {
     if (!left) return;  // it was lifted meanwhile
     const ToldBan ban{.address = address, .left = *left, .lifts_known = lifts_known_};
     put_frame({.kind = EdgeFrameKind::ban, .contents = encode(ban)});
+}
+
+/// Another home may not know them.
+void ForwardedClients::tell_bans() {
+    std::size_t told = 0;
+    std::optional<std::uint64_t> next = 0;
+    while (next && told < most_bans_at_begin) {
+        const BanPage page = address_limits_.bans(*next, most_bans_at_begin, monotonic_now());
+        for (const Ban& ban : page.bans)
+            if (const auto address = Address::parse(ban.address)) tell_ban(*address);
+        told += page.bans.size();
+        next = page.next;
+    }
 }
 
 void ForwardedClients::hear_lift(const EdgeFrame& frame) {

@@ -57,8 +57,10 @@ std::optional<Address> Address::parse(std::string_view text) {
 
 bool Address::is_local() const {
     constexpr std::uint64_t v4_loopback = v4_mark | 0x7f000001;
-    constexpr std::uint64_t link_local = 0xfe80;  // fe80::/16
-    return bits_ == v6_zero || bits_ == v4_loopback || bits_ >> 48 == link_local;
+    constexpr std::uint64_t v4_link_local = v4_mark >> 16 | 0xa9fe;  // 169.254.0.0/16
+    constexpr std::uint64_t link_local = 0xfe80;                     // fe80::/16
+    return bits_ == v6_zero || bits_ == v4_loopback || bits_ >> 16 == v4_link_local ||
+           bits_ >> 48 == link_local;
 }
 
 std::string Address::text() const {
