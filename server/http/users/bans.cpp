@@ -153,9 +153,9 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
 awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
     const Millis now = monotonic_now();
     if (target.address) {
-        const auto [was_banned, lift] = api.address_limits.lift_everywhere(*target.address, now);
-        api.shards.send(0, [lift](ShardAdmin& first) { first.tell_lift(lift); });
-        co_return was_banned;
+        const auto lifted = api.address_limits.lift_everywhere(*target.address, now);
+        api.shards.send(0, [lift = lifted.lift](ShardAdmin& first) { first.tell_lift(lift); });
+        co_return lifted.was_banned;
     }
     const auto at_home = [target, now](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
