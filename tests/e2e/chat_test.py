@@ -127,6 +127,7 @@ class ChatTest(unittest.TestCase):
             with Gateway("--demo", "--data", folder, *listeners, listen=False):
                 ivan.wait_for("#messages", "judy is away: the message waits")
                 ivan.wait_for("#connection", "online")
+                ivan.console()  # without the failed connections, which the pages of other tests would see
                 ivan.close()
 
     def test_errors_of_the_page_appear_in_the_console(self):
