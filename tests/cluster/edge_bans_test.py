@@ -1,11 +1,9 @@
 """Bans of addresses that guess passwords: an edge sets them, and they hold at all nodes until they are lifted at any."""
 
-import contextlib
 import itertools
 import struct
 import tempfile
 import unittest
-import urllib.error
 from pathlib import Path
 
 import packets
@@ -130,11 +128,8 @@ class EdgeBansTest(EdgeCase):
         new = wait_until(lambda: next((each for each in edges if "owns all 128 partitions" in each.log), None), what="a takeover")
         (other,) = (each for each in edges if each is not new)
 
-        def is_listed():
-            with contextlib.suppress(urllib.error.URLError, AssertionError):  # while it begins to serve
-                return banned(new) == [(GUESSER, "gateway")]
-
-        wait_until(is_listed, what="the ban at the new home")
+        new.await_ready()
+        wait_until(lambda: banned(new) == [(GUESSER, "gateway")], what="the ban at the new home")
         self.assertEqual(log_in(new, "right"), BANNED)
         self.assertEqual(lift(new), 200)
         wait_until(lambda: log_in(other, "right") == 0, what="the end of the ban at the edge")
