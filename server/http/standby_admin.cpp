@@ -142,8 +142,9 @@ struct StandbyAdmin::Impl {
             const bool is_unknown = reply.status == boost::beast::http::status::not_found;
             if ((!is_known && !is_unknown) || !banned)
                 co_return guard.guarded(std::move(reply), request, role_needed(request));
-            // The home's lift may have come before its answer.
-            static_cast<void>(state().addresses->lift_ban(*banned, monotonic_now()));
+            // The home's lift may have come before its answer, or this node may be an edge no more.
+            if (AddressLimits* const addresses = state().addresses)
+                static_cast<void>(addresses->lift_ban(*banned, monotonic_now()));
             if (is_unknown) reply = api_reply({{"lifted", 1}});
             audit(with_token(request), reply.status);
             co_return reply;
