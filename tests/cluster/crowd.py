@@ -6,6 +6,7 @@ import collections
 import contextlib
 import itertools
 import json
+import math
 import random
 import time
 
@@ -29,6 +30,7 @@ class Book:
         self.longest_pause = 0.0  # seconds between two acknowledgements, whatever clients got them
         self.latest = {}  # the last number by sender and receiver
         self.gaps = collections.defaultdict(list)  # by client: from the last answer until the next login
+        self.given_up = collections.defaultdict(list)  # by client: from the end of a login without an answer until the next login
         self.versions = {}  # of presence, by watcher and user
         self.offline = []
         self.repeated = self.logins = 0
@@ -69,8 +71,13 @@ class Book:
         if event["state"] == "offline":
             self.offline.append((watcher, user, time.monotonic(), event["cause"]))
 
+    def give_up(self, client):
+        """The server may have let it in, and then sees that its connection ends."""
+        self.given_up[client].append((time.monotonic(), math.inf))
+
     def come(self, client, last_packet, now):
         self.logins += 1
+        self.given_up[client] = [(begin, min(end, now)) for begin, end in self.given_up[client]]
         if last_packet:
             self.gaps[client].append((last_packet, now))
             self.longest_gap = max(self.longest_gap, now - last_packet)
@@ -81,6 +88,9 @@ class Book:
         open_gaps = {each.name: each.last_packet for each in clients}
         untrue = []
         for watcher, user, when, cause in self.offline:
+            # A node that stands still, or has no link, learns of the end or tells of it late.
+            if cause == "connection_lost" and any(begin < when < end + self.limit for begin, end in self.given_up[user]):
+                continue
             gaps = [*self.gaps[user], (open_gaps.get(user, 0), time.monotonic())]
             if not any(begin < when and end - begin > self.limit - 0.5 for begin, end in gaps):
                 untrue.append(f"{user} was offline ({cause}) for {watcher}, and had never been silent for so long")
@@ -154,8 +164,12 @@ class Chatter:
         async with asyncio.timeout(2):
             reader, self.writer = await asyncio.open_connection(*place)
         self.writer.write(packets.connect(self.version, self.name, clean=False, keepalive=self.keepalive, props=[(0x11, 3600)]))
-        async with asyncio.timeout(min(10, self.keepalive - 1)):
-            return reader, await self.read(reader)
+        try:
+            async with asyncio.timeout(min(10, self.keepalive - 1)):
+                return reader, await self.read(reader)
+        except TimeoutError:
+            self.book.give_up(self.name)
+            raise
 
     async def read(self, reader):
         first = (await reader.readexactly(1))[0]

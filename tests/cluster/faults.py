@@ -28,11 +28,12 @@ class Played:
     clients: int
     longest_gap: float  # seconds between the last answer to a client and its next login
     longest_pause: float  # seconds in which no message was acknowledged, of any client
+    given_up: int  # logins without an answer in time
 
     def __str__(self):
         return (f"{self.counts}: {self.acknowledged} messages acknowledged, {self.repeated} repeated, "
-                f"{self.logins / self.clients - 1:.1f} reconnects a client, longest gap {self.longest_gap:.1f} s, "
-                f"longest pause of acknowledgements {self.longest_pause:.1f} s")
+                f"{self.logins / self.clients - 1:.1f} reconnects a client, {self.given_up} logins given up, "
+                f"longest gap {self.longest_gap:.1f} s, longest pause of acknowledgements {self.longest_pause:.1f} s")
 
 
 class Player:
@@ -122,7 +123,7 @@ async def played_in(cluster, act, seed, rate, quiet=0):
     faults += await asyncio.to_thread(ghosts, cluster, crowd.book.limit)
     book = crowd.book
     return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap,
-                  book.longest_pause)
+                  book.longest_pause, sum(map(len, book.given_up.values())))
 
 
 def play(seconds, kinds=EVERYTHING, seed=None, quiet=0, rate=120):
