@@ -17,7 +17,7 @@ namespace pulsegate {
 struct UpgradeOrder {
     std::string program{};  ///< path of the program; "": the one that this process was started from
     bool is_rehearsal = false;
-    Millis longest_pause = 3'000;  ///< the longest that clients may wait
+    std::optional<Millis> longest_pause{};  ///< that clients may wait; default: by their number
 };
 
 /// The outcome of an upgrade.

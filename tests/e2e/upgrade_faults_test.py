@@ -1,7 +1,7 @@
 """Upgrades in which something goes wrong: a process is killed or hangs at some step, or at any moment. Either the old process
 goes on, or the new one serves, and the clients do not notice.
 
-With PULSEGATE_LONG (tests/run --long) there are hundreds of moments, and 20 with 5,000 clients:
+With PULSEGATE_LONG (tests/run --long) there are hundreds of moments, and 20 with 15,000 clients:
 
     cd tests/e2e && PULSEGATE_LONG=1 python3 -m unittest -v upgrade_faults_test
 """
@@ -112,7 +112,7 @@ class UpgradeFaultsTest(unittest.TestCase):
     @unittest.skipUnless(LONG, "takes minutes")
     @unittest.skipIf(SANITIZED, "a sanitizer's gateway is too slow for the load")
     def test_thousands_of_clients_stay_when_the_new_process_dies(self):
-        with Load(5_000, 1_000, 1_000) as load:
+        with Load(15_000, 3_000, 1_000) as load:
             client = load.gateway.connect("stays", clean=False)
             client.subscribe("room/a", qos=1)
             longest = self.kill_at_any_moment(load, client, 20)
@@ -140,6 +140,15 @@ class UpgradeFaultsTest(unittest.TestCase):
             self.assertFalse(lives(int(told.read_text())))
             gateway.upgrade()
             self.check(client)
+
+    def test_clients_wait_for_a_second_by_default_if_the_new_process_hangs(self):
+        with gateway_for() as gateway:
+            program, _ = program_with_fault(gateway.folder.name, binary(), does="hang", at="lock")
+            said = gateway.ctl("upgrade", program)
+            self.assertEqual(said.returncode, 1, said.stdout)
+            self.assertIn("clients may wait for 1 s (--longest-pause)", said.stderr)
+            self.assertGreaterEqual(gateway.get_json("/api/v1/upgrade")[1]["last"]["pause"], 1)
+            gateway.connect("c").ping()
 
     def test_a_stop_during_an_upgrade_is_obeyed_by_the_process_that_serves(self):
         for at, serving in (("ready", "old"), ("serving", "new")):

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -23,7 +24,7 @@ using namespace std::chrono_literals;
 struct UpgradeOptions {
     std::string program{};
     bool is_rehearsal = false;
-    double longest_pause = 3;
+    std::optional<double> longest_pause{};
 };
 
 /// Waits until the upgrade has ended, whichever of the two processes says so. While one takes over
@@ -93,7 +94,8 @@ int say(const GatewayClient::Answer& answer, bool as_json) {
 }
 
 int upgrade(const Ctl& ctl, const UpgradeOptions& options) {
-    json::object order{{"dry_run", options.is_rehearsal}, {"longest_pause", options.longest_pause}};
+    json::object order{{"dry_run", options.is_rehearsal}};
+    if (options.longest_pause) order["longest_pause"] = *options.longest_pause;
     if (!options.program.empty())
         order["program"] = std::filesystem::absolute(options.program).string();
     const GatewayClient gateway = ctl.client();
@@ -102,7 +104,8 @@ int upgrade(const Ctl& ctl, const UpgradeOptions& options) {
         fmt::print(stderr, "pulsegate ctl: {}\n", begun.refusal());
         return ctl_refused;
     }
-    const auto pause = std::chrono::duration<double>(options.longest_pause);
+    constexpr double most_by_default = 20;  // the gateway's, with 300,000 clients
+    const std::chrono::duration<double> pause(options.longest_pause.value_or(most_by_default));
     return say(await_end(gateway, std::chrono::ceil<std::chrono::seconds>(pause)), ctl.json);
 }
 
@@ -118,10 +121,11 @@ void add_upgrade(CLI::App& app, Ctl& ctl) {
     command->add_flag("--dry-run", options->is_rehearsal,
                       "Do everything except the last step; the running program continues");
     command
-        ->add_option("--longest-pause", options->longest_pause,
-                     "Maximum seconds that clients wait; after that, the running program continues")
-        ->check(CLI::Range(0.1, 600.0))
-        ->capture_default_str();
+        ->add_option(
+            "--longest-pause", options->longest_pause,
+            "Maximum seconds that clients wait; after that, the running program continues; "
+            "default: 1, or 1 for each 15,000 clients and each 100,000 sessions of others")
+        ->check(CLI::Range(0.1, 600.0));
     command->callback(
         [&ctl, options] { ctl.run = [&ctl, options] { return upgrade(ctl, *options); }; });
 }

@@ -82,7 +82,7 @@ boost::asio::awaitable<ApiReply> begin_upgrade(const ApiContext& api, const ApiR
         co_return api_refusal(
             ApiError::bad_member,
             "send no body, or {\"program\":\"/usr/bin/pulsegate\","
-            "\"dry_run\":false,\"longest_pause\":3}: an absolute path, and 0.1 to "
+            "\"dry_run\":false,\"longest_pause\":1}: an absolute path, and 0.1 to "
             "600 seconds");
     if (api.drain.phase() != DrainState::Phase::none)
         co_return api_refusal(ApiError::drain_under_way, "the gateway is being drained");
