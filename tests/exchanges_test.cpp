@@ -15,7 +15,7 @@ TEST_CASE("an identifier that was released lately may be released again, and no 
     CHECK_FALSE(exchanges.unreleased(1));
     CHECK(exchanges.release(1));
     CHECK_FALSE(exchanges.release(2));
-    exchanges.interrupt();  // the connection is lost
+    exchanges.change_outbox(&Outbox::interrupt);  // the connection is lost
     CHECK(exchanges.release(1));
     exchanges.clear();  // the session is
     CHECK_FALSE(exchanges.release(1));

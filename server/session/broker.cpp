@@ -103,7 +103,7 @@ void Broker::cast_adrift(const Session& session) {
 void Broker::drained(Session& session, Millis now) {
     thread_.assert_here();
     if (session.awaits_connack) return;
-    if (session.state.exchanges().unsent()) sender_.send_waiting(session, now);
+    if (session.state.exchanges().outbox().unsent()) sender_.send_waiting(session, now);
     replay_.drained(session);
 }
 

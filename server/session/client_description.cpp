@@ -21,11 +21,10 @@ ClientDescription ClientDescriber::describe(const Session& session) const {
         description.connected = {link->peer(),          std::string(link->listener()),
                                  session.terms.version, session.since,
                                  link->last_packet(),   link->limit()};
-    if (const Outbox* outbox = session.state.exchanges().outbox()) {
-        description.queued += outbox->queued();
-        description.queued_bytes = outbox->queued_bytes();
-        description.in_flight = outbox->in_flight() + outbox->interrupted();
-    }
+    const Outbox& outbox = session.state.exchanges().outbox();
+    description.queued += outbox.queued();
+    description.queued_bytes = outbox.queued_bytes();
+    description.in_flight = outbox.in_flight() + outbox.interrupted();
     description.subscriptions = session.state.subscription_count();
     description.expiry = session.state.expiry();
     return description;

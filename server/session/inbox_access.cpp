@@ -13,7 +13,7 @@ namespace pulsegate {
 namespace {
 
 void add_queued(const Session& session, std::vector<InboxEntry>& all) {
-    for (const QueuedMessage& each : session.state.exchanges().outbox()->queue())
+    for (const QueuedMessage& each : session.state.exchanges().outbox().queue())
         if (session.is_inbox() || each.is_from_inbox())
             all.push_back({each.stamp, each.cost,
                            each.is_exactly_once ? QoS::exactly_once : QoS::at_least_once,
@@ -21,7 +21,7 @@ void add_queued(const Session& session, std::vector<InboxEntry>& all) {
 }
 
 void add_under_way(const Session& session, std::vector<InboxEntry>& all) {
-    session.state.exchanges().outbox()->for_each_sent_from_inbox([&](const Delivery& each) {
+    session.state.exchanges().outbox().for_each_sent_from_inbox([&](const Delivery& each) {
         all.push_back({each.message->stamp, each.cost(), each.qos, each.message->expires, true,
                        each.message});
     });
@@ -46,7 +46,6 @@ InboxView InboxAccess::look(const User& user, InboxPosition after, std::size_t m
         const auto& session = static_cast<const Session&>(device);
         if (session.is_inbox() && session.expiry_timer)
             view.left = (Millis{session.expiry_timer->ends} * tick_length) - now;
-        if (!session.state.exchanges().outbox()) continue;
         add_under_way(session, all);
         add_queued(session, all);
     }
@@ -77,10 +76,9 @@ InboxDropped InboxAccess::drop_some(User& user, Millis now) {
     for (Device& device : user.devices) {
         auto& session = static_cast<Session&>(device);
         has_inbox |= session.is_inbox();
-        if (!session.state.exchanges().outbox()) continue;
         dropped.messages += drop(session, messages_a_turn - dropped.messages);
-        if (const Outbox* const rest = session.state.exchanges().outbox())
-            rest->for_each_sent_from_inbox([&](const Delivery&) { ++dropped.under_way; });
+        session.state.exchanges().outbox().for_each_sent_from_inbox(
+            [&](const Delivery&) { ++dropped.under_way; });
         if (dropped.messages >= messages_a_turn) {
             dropped.more = true;
             return dropped;
@@ -94,14 +92,13 @@ InboxDropped InboxAccess::drop_some(User& user, Millis now) {
 /// too.
 std::size_t InboxAccess::drop(Session& session, std::size_t most) {
     Exchanges& exchanges = session.state.exchanges();
-    Queue taken;
-    if (!session.is_inbox() && !session.link) {
-        taken = exchanges.take_from_inbox(false);
-    } else {
-        taken = exchanges.take_queued_if([&](const QueuedMessage& each) {
-            return (session.is_inbox() || each.is_from_inbox()) && most > 0 && most-- > 0;
-        });
-    }
+    const auto is_dropped = [&](const QueuedMessage& each) {
+        return (session.is_inbox() || each.is_from_inbox()) && most > 0 && most-- > 0;
+    };
+    const bool is_away = !session.is_inbox() && !session.link;
+    const Queue taken = exchanges.change_outbox([&](Outbox& outbox) {
+        return is_away ? outbox.take_from_inbox(false) : outbox.take_queued_if(is_dropped);
+    });
     for (const QueuedMessage& each : taken) sender_.queues().drop(session.state.owner, each);
     return taken.size();
 }

@@ -12,8 +12,8 @@ namespace {
 template <class Visit>
 void for_each_queue(const Broker& broker, Visit visit) {
     broker.admin().sessions().for_each([&](const Session& session) {
-        const Outbox* outbox = session.state.exchanges().outbox();
-        if (outbox && outbox->queued() > 0) visit(outbox->queued());
+        const std::size_t queued = session.state.exchanges().outbox().queued();
+        if (queued > 0) visit(queued);
     });
     broker.admin().presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
         if (!user.is_dormant) return Visited::done;

@@ -114,12 +114,11 @@ bool DormantSessions::may_pack(const Session& session, Tick now) const {
 
 /// True if the store has the session, with the bodies of its messages.
 bool DormantSessions::is_in_store(const Session& session) const {
-    const Outbox* const outbox = session.state.exchanges().outbox();
     const auto is_safe = [&](const QueuedMessage& each) {
         return !each.has_body() ||
                (journal_.is_committed(each.body->unit) && !receipts_.is_collected(each.stamp));
     };
-    return !outbox || std::ranges::all_of(outbox->queue(), is_safe);
+    return std::ranges::all_of(session.state.exchanges().outbox().queue(), is_safe);
 }
 
 void DormantSessions::pack(Session& session) {

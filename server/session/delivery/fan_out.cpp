@@ -343,7 +343,7 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Part
     for (const Device& device : user->devices) {
         ++work_;
         const auto& session = static_cast<const Session&>(device);
-        waiting = std::max(waiting, session.state.exchanges().waiting());
+        waiting = std::max(waiting, session.state.exchanges().outbox().waiting());
     }
     events_.message_waiting(message, owner, waiting, parts.part(), now);
 }

@@ -75,7 +75,7 @@ std::optional<Limit> Inboxes::limit_reached(Place& place, const User* user,
     place.inbox = user ? find(*user) : nullptr;
     const auto sender = SenderShares::sender(message);
     const bool is_in =
-        place.inbox && senders_.takes_part(place.inbox->state.exchanges().inbox(), sender);
+        place.inbox && senders_.takes_part(place.inbox->state.exchanges().outbox(), sender);
     InboxAccounts::Share more{.bytes = message.cost()};
     if (!is_in) more = {.inboxes = 1, .bytes = more.bytes + InboxSenders::bytes_of_inbox};
     const InboxAccounts::Share most{.inboxes = settings_.max_inboxes_per_user,
@@ -154,12 +154,13 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
 }
 
 void Inboxes::find_handed_out(Session& inbox) {
-    const Outbox* const outbox = inbox.state.exchanges().outbox();
-    if (!outbox) return;
-    const auto stamps = outbox->stamps();
-    for (Device& each : inbox.user.devices)
-        take_out(inbox.user,
-                 session_of(each).state.exchanges().find_from_inbox(stamps, inbox.state.owner));
+    const auto stamps = inbox.state.exchanges().outbox().stamps();
+    if (stamps.empty()) return;
+    for (Device& each : inbox.user.devices) {
+        Exchanges& exchanges = session_of(each).state.exchanges();
+        take_out(inbox.user, exchanges.change_outbox(&Outbox::find_from_inbox, stamps,
+                                                     inbox.state.owner));
+    }
 }
 
 /// The inbox is counted already.
@@ -240,36 +241,39 @@ Session* Inboxes::lend(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || user.here == 0) return nullptr;
     Session& device = session_of(user.devices.front());
-    Queue messages = inbox->state.exchanges().take_queue();
-    if (!messages.empty()) begin_anew(*inbox, now);
+    Queue messages = inbox->state.exchanges().change_outbox(&Outbox::take_queue);
+    if (messages.empty()) return &device;
+    begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.mark_from_inbox(true, inbox->state.owner);
-    device.state.exchanges().merge(sender_.queues().totals(), std::move(messages));
+    device.state.exchanges().open_outbox(sender_.queues().totals()).merge(std::move(messages));
     return &device;
 }
 
 void Inboxes::take_out(const User& user, const std::vector<std::uint64_t>& stamps) {
     Session* const inbox = find(user);
     if (!inbox || stamps.empty()) return;
-    inbox->state.exchanges().take_queued_if(
-        [&](const QueuedMessage& each) { return std::ranges::binary_search(stamps, each.stamp); });
+    const auto is_among_them = [&](const QueuedMessage& each) {
+        return std::ranges::binary_search(stamps, each.stamp);
+    };
+    inbox->state.exchanges().change_outbox(
+        [&](Outbox& outbox) { outbox.take_queued_if(is_among_them); });
 }
 
 void Inboxes::take_back(Session& session, Millis now) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;
     begin_anew(*inbox, now);
-    Exchanges& kept = inbox->state.exchanges();
-    Queue messages = session.state.exchanges().take_from_inbox(true);
+    Queue messages = session.state.exchanges().change_outbox(&Outbox::take_from_inbox, true);
     for (QueuedMessage& each : messages) each.mark_from_inbox(false, inbox->state.owner);
-    kept.merge(sender_.queues().totals(), std::move(messages));
+    inbox->state.exchanges().open_outbox(sender_.queues().totals()).merge(std::move(messages));
 }
 
 Session* Inboxes::done(const User& user) const {
     Session* const inbox = find(user);
-    if (!inbox || inbox->state.exchanges().outbox()) return nullptr;
+    if (!inbox || !inbox->state.exchanges().outbox().idle()) return nullptr;
     for (const Device& device : user.devices) {
-        const auto* outbox = static_cast<const Session&>(device).state.exchanges().outbox();
-        if (outbox && outbox->has_any_from_inbox()) return nullptr;
+        const auto& session = static_cast<const Session&>(device);
+        if (session.state.exchanges().outbox().has_any_from_inbox()) return nullptr;
     }
     return inbox;
 }
@@ -279,7 +283,7 @@ bool Inboxes::has_handed_out(const Session& session) const {
 }
 
 void Inboxes::forget(Session& inbox) {
-    if (inboxes_.erase(&inbox.state.exchanges().inbox()) > 0) accounts_.close();
+    if (inboxes_.erase(&inbox.state.exchanges().outbox()) > 0) accounts_.close();
 }
 
 }  // namespace pulsegate

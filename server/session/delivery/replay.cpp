@@ -150,7 +150,8 @@ void Replay::go_on(Session& session, Millis now) {
 /// page would only make the queue longer.
 bool Replay::has_room(const Session& session) const {
     const Exchanges& exchanges = session.state.exchanges();
-    return sender_.keeps_up(session) && !exchanges.unsent() && !exchanges.holds_suback();
+    return sender_.keeps_up(session) && !exchanges.outbox().unsent() &&
+           !exchanges.answers().has_suback();
 }
 
 /// The notes are stored at once, because a crash before that would send all these messages again.

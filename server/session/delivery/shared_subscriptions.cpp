@@ -80,14 +80,14 @@ void SharedSubscriptions::notify_groups(const Session& session, GroupMembership:
 
 std::vector<Stamp> SharedSubscriptions::give_back(Session& session, Millis now) {
     thread_.assert_here();
-    const Outbox* outbox = session.state.exchanges().outbox();
-    if (!outbox || !outbox->has_shared()) return {};
+    if (!session.state.exchanges().outbox().has_shared()) return {};
     const auto goes_back = [](const Delivery& delivery, bool sent) {
         return delivery.share && !(sent && delivery.qos == QoS::exactly_once);
     };
     // Takes all messages out before it assigns any, because one may be assigned to this session
     // again.
-    auto deliveries = session.state.exchanges().take_if(session.state.owner, goes_back);
+    auto deliveries = session.state.exchanges().change_outbox(
+        [&](Outbox& outbox) { return outbox.take_if(session.state.owner, goes_back); });
     std::vector<Stamp> stamps;
     stamps.reserve(deliveries.size());
     for (const Delivery& each : deliveries) stamps.push_back(each.message->stamp);
@@ -312,11 +312,11 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     if (found == members_.end()) return;
     Session& session = *found->second;
     if (session.link && !session.link->is_cast_adrift()) return;  // it is back
-    const Outbox* const outbox = session.state.exchanges().outbox();
+    const Outbox& outbox = session.state.exchanges().outbox();
     const bool is_member = session.state.subscribed(router_, recall.share);
-    if (!outbox || !outbox->has_shared() || !is_member) return;
+    if (!outbox.has_shared() || !is_member) return;
     const bool is_stored = session.state.owner != 0;
-    const auto stamps = is_stored ? outbox->stamps() : std::vector<Stamp>();
+    const auto stamps = is_stored ? outbox.stamps() : std::vector<Stamp>();
     const auto goes_back = [&](const Delivery& delivery, bool sent) {
         if (!delivery.share || *delivery.share != recall.share) return false;
         if (sent && delivery.qos == QoS::exactly_once) return false;
@@ -324,7 +324,9 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
         const auto first = std::ranges::lower_bound(stamps, stamp);
         return std::ranges::upper_bound(stamps, stamp) - first <= 1;
     };
-    give_back(session.state.exchanges().take_if(session.state.owner, goes_back), now);
+    auto deliveries = session.state.exchanges().change_outbox(
+        [&](Outbox& changed) { return changed.take_if(session.state.owner, goes_back); });
+    give_back(std::move(deliveries), now);
 }
 
 void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {

@@ -27,8 +27,7 @@ struct BytesInMemory {
             const auto& session = static_cast<const Session&>(device);
             if (session.is_inbox()) continue;  // it is charged to the senders of its messages
             const Exchanges& exchanges = session.state.exchanges();
-            sum += exchanges.bytes_of_unreleased();
-            if (const Outbox* outbox = exchanges.outbox()) sum += outbox->bytes_in_memory();
+            sum += exchanges.bytes_of_unreleased() + exchanges.outbox().bytes_in_memory();
             if (!session.link) sum += sizeof(Session) + session.client.size();
         }
         return sum;
@@ -43,8 +42,7 @@ struct BytesWaiting {
         for (const Device& device : user.devices) {
             const auto& session = static_cast<const Session&>(device);
             if (session.is_inbox()) continue;
-            if (const Outbox* outbox = session.state.exchanges().outbox())
-                sum += outbox->queued_bytes();
+            sum += session.state.exchanges().outbox().queued_bytes();
         }
         return sum;
     }

@@ -45,8 +45,8 @@ bool is_near_end(const Session& session, Millis now) {
 
 /// True if messages that may have been stored while the client was away are sent at once.
 bool is_sent_something_old(const Session& session) {
-    const Outbox* const outbox = session.state.exchanges().outbox();
-    return (outbox && outbox->queued() > 0) || session.state.shared_count() > 0;
+    const bool has_queue = session.state.exchanges().outbox().queued() > 0;
+    return has_queue || session.state.shared_count() > 0;
 }
 
 constexpr const char* not_stored =

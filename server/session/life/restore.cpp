@@ -84,7 +84,8 @@ Session& Restore::unpacked(const StoredSession& stored) {
     Queue messages;
     for (const DormantMessage& each : stored.messages)
         messages.emplace_back(each.head, each.expires);
-    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(messages));
+    if (!messages.empty())
+        outbox_of(session).enqueue(std::move(messages));
     return session;
 }
 
@@ -132,7 +133,7 @@ void Restore::exchange(Session& session, PutExchange stored, bool released) {
         return;
     }
     const Delivery done{.message = {}, .qos = QoS::exactly_once, .owner = stored.owner};
-    session.state.exchanges().restore(sender_.queues().totals(), done, stored.packet_id, true);
+    outbox_of(session).restore(done, stored.packet_id, true);
 }
 
 void Restore::will(Session& session, const PutWill& stored) {
@@ -146,13 +147,17 @@ void Restore::will(Session& session, const PutWill& stored) {
     session.set_will(std::move(will));
 }
 
+Outbox& Restore::outbox_of(Session& session) {
+    return session.state.exchanges().open_outbox(sender_.queues().totals());
+}
+
 bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
                       Millis expires, SentBefore& sent_before) {
     if (is_under_way(stored.stamp, receiver)) return false;
     Queue message;
     message.emplace_back(stored, receiver, expires);
     message.back().perhaps_sent = sent_before.includes(receiver, stored.stamp);
-    session.state.exchanges().enqueue(sender_.queues().totals(), std::move(message));
+    outbox_of(session).enqueue(std::move(message));
     return true;
 }
 
@@ -160,18 +165,17 @@ void Restore::message(Session& session, const MessageRef& message, const Receive
                       SentBefore& sent_before) {
     Delivery delivery = delivery_of(message, receiver);
     const auto sent = exchanges_.find({receiver.owner, message->stamp});
-    Exchanges& exchanges = session.state.exchanges();
     if (receiver.share) session.state.note_membership();
     if (sent == exchanges_.end()) {
-        exchanges.enqueue(sender_.queues().totals(), delivery,
-                          sent_before.includes(receiver, message->stamp));
-        exchanges.order_last();
+        Outbox& outbox = outbox_of(session);
+        outbox.enqueue(delivery, sent_before.includes(receiver, message->stamp));
+        outbox.order_last();
         return;
     }
     delivery.qos = sent->second.qos;
     const std::uint16_t packet_id = std::exchange(sent->second.packet_id, restored);
     if (packet_id != restored)  // restored: this is the second copy of the message
-        exchanges.restore(sender_.queues().totals(), std::move(delivery), packet_id, false);
+        outbox_of(session).restore(std::move(delivery), packet_id, false);
 }
 
 void Restore::message(const MessageRef& message, const Receiver& receiver) {
@@ -232,10 +236,10 @@ void Restore::note_place(const Session& session, PutAbsence& absence) {
 void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
     inboxes_.find_handed_out(inbox);
     const auto longest = Millis{inbox.state.expiry()} * 1000;
-    const Outbox* const outbox = inbox.state.exchanges().outbox();
-    if (outbox && outbox->queued() > 0)
-        stored.ends = std::max(
-            stored.ends, static_cast<WallMillis>(time_of(outbox->queue().back().stamp)) + longest);
+    const Queue& queue = inbox.state.exchanges().outbox().queue();
+    if (!queue.empty())
+        stored.ends = std::max(stored.ends,
+                               static_cast<WallMillis>(time_of(queue.back().stamp)) + longest);
     if (inbox.user.has_device()) stored.ends = 0;  // the inbox ends after the device's session
     sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
 }

@@ -142,6 +142,7 @@ private:
     static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
     void note_sent_before(OwnerId owner, SentBefore sent_before);
     void note_place(const Session& session, PutAbsence& absence);
+    Outbox& outbox_of(Session& session);
 
     const BrokerSettings& settings_;
     SessionTable& sessions_;

@@ -22,7 +22,7 @@ void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
     sender_.store().store_unstored(session, now);
     sender_.store().note_identifiers(session);
     replay_.note_sent(session);
-    session.state.exchanges().interrupt();
+    session.state.exchanges().change_outbox(&Outbox::interrupt);
     replay_.pause(session);
 }
 
@@ -54,7 +54,7 @@ void SessionKeeper::welcome_first_device(User& user, Millis now) {
 void SessionKeeper::discard(Session& session, Millis now) {
     constexpr std::size_t messages_of_a_work = 16;  // freeing one takes little time
     work_ += session.state.subscription_count() +
-             session.state.exchanges().waiting() / messages_of_a_work;
+             session.state.exchanges().outbox().waiting() / messages_of_a_work;
     shared_.notify_groups(session, GroupMembership::Change::leaves);
     const auto given_back = shared_.give_back(session, now);
     shared_.forget(session);
@@ -90,7 +90,7 @@ void SessionKeeper::end_with_connection(Session& session) {
 
 void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
     sender_.queues().drop_expired(session, now);
-    const auto queued = session.state.exchanges().waiting();
+    const auto queued = session.state.exchanges().outbox().waiting();
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session, now));
     counters_.dropped_session_ended += waiting;
     log_limited(waiting > 0 ? spdlog::level::warn : spdlog::level::info,

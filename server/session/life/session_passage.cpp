@@ -113,12 +113,11 @@ SessionRecord SessionPassage::describe(const Session& session, Millis now) const
         for (const Subscription& each : state.subscriptions())
             record.subscriptions.push_back(
                 {std::string(each.filter->text()), option_bits(each.options), each.identifier});
-    if (const Outbox* const outbox = state.exchanges().outbox()) {
-        outbox->for_each_in_flight([&](const Outbox::InFlight& sent, bool waits) {
-            record.in_flight.push_back(describe(session, sent, waits, now));
-        });
-        describe_queue(*outbox, record, now);
-    }
+    const Outbox& outbox = state.exchanges().outbox();
+    outbox.for_each_in_flight([&](const Outbox::InFlight& sent, bool waits) {
+        record.in_flight.push_back(describe(session, sent, waits, now));
+    });
+    describe_queue(outbox, record, now);
     auto [unreleased, released] = state.exchanges().taken();
     record.unreleased = std::move(unreleased);
     record.released = std::move(released);
@@ -215,7 +214,9 @@ void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& reco
     }
     std::ranges::sort(from_inbox);
     inboxes_.take_out(session.user, from_inbox);
-    session.state.exchanges().adopt(sender_.queues().totals(), std::move(moved));
+    Exchanges& exchanges = session.state.exchanges();
+    if (!moved.empty()) exchanges.open_outbox(sender_.queues().totals());
+    exchanges.change_outbox(&Outbox::adopt, std::move(moved));
 }
 
 /// A stored session's queue is restored as if all of it might have been sent. This corrects it.
@@ -225,12 +226,13 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
     for (const DeliveryRecord& each : record.queue) {
         if (each.perhaps_sent) perhaps_sent.push_back(each.stamp);
         if (each.message)
-            exchanges.enqueue(sender_.queues().totals(), delivery_of(each, now), each.perhaps_sent);
+            exchanges.open_outbox(sender_.queues().totals())
+                .enqueue(delivery_of(each, now), each.perhaps_sent);
     }
     if (!record.is_stored) return;
     std::ranges::sort(perhaps_sent);
-    exchanges.set_perhaps_sent(perhaps_sent);
-    const bool is_noted = exchanges.next_queued() && perhaps_sent.empty();
+    exchanges.change_outbox(&Outbox::set_perhaps_sent, perhaps_sent);
+    const bool is_noted = exchanges.outbox().next_queued() && perhaps_sent.empty();
     if (is_noted) journal_.add_lazily(DropExchange{session.state.owner, 0});  // see Restore
 }
 
@@ -238,7 +240,7 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
 void SessionPassage::finish(Millis now) {
     for (Session* const session : std::exchange(adopted_, {})) {
         inboxes_.lend(session->user, now);
-        if (session->state.exchanges().unsent() || session->replay)
+        if (session->state.exchanges().outbox().unsent() || session->replay)
             session->link->notify_when_drained();
     }
 }

@@ -287,8 +287,11 @@ void Subscriptions::judge(Session& session, Millis now) {
         return known->second;
     };
     const OwnerId owner = session.state.owner;
-    shared_.give_back(exchanges.take_if(owner, goes_back), now);
-    const auto dropped = exchanges.take_if(owner, is_refused);
+    auto returned = exchanges.change_outbox(
+        [&](Outbox& outbox) { return outbox.take_if(owner, goes_back); });
+    shared_.give_back(std::move(returned), now);
+    const auto dropped = exchanges.change_outbox(
+        [&](Outbox& outbox) { return outbox.take_if(owner, is_refused); });
     for (const Delivery& delivery : dropped) sender_.store().drop(delivery);
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;
@@ -320,7 +323,7 @@ std::vector<Session*> Subscriptions::to_judge(User& user) const {
 bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
     for (Session* const session : to_judge(user)) {
         if (work >= judged_a_turn) return false;
-        work += 1 + session->state.subscription_count() + session->state.exchanges().waiting();
+        work += 1 + session->state.subscription_count() + session->state.exchanges().outbox().waiting();
         judge(*session, now);
         judged_->client = session->id;
     }

@@ -74,8 +74,9 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
     Log& log = logs_.find(topic)->second;
     Queue message;
     message.emplace_back(stored, receiver, expires);
-    log.queue.enqueue(sender_.queues().totals(), std::move(message));
-    log.queue.order_last();
+    Outbox& outbox = log.queue.open_outbox(sender_.queues().totals());
+    outbox.enqueue(std::move(message));
+    outbox.order_last();
 }
 
 // -- places --
@@ -110,8 +111,8 @@ const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     if (found == logs_.end()) return nullptr;
     Log& log = found->second;
     sender_.queues().drop_expired(log.queue, log.owner, now);
-    const Outbox* const outbox = log.queue.outbox();
-    return outbox && outbox->queued() > 0 ? outbox : nullptr;
+    const Outbox& outbox = log.queue.outbox();
+    return outbox.queued() > 0 ? &outbox : nullptr;
 }
 
 bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
@@ -174,10 +175,9 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
 /// was open, the device's own subscription may have brought some of them.
 std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) const {
     std::vector<Stamp> stamps;
-    const Outbox* const outbox = session.state.exchanges().outbox();
-    if (!outbox) return stamps;
-    work_ += outbox->queued();
-    for (const QueuedMessage& each : outbox->queue())
+    const Outbox& outbox = session.state.exchanges().outbox();
+    work_ += outbox.queued();
+    for (const QueuedMessage& each : outbox.queue())
         if (each.stamp > place) stamps.push_back(each.stamp);
     std::ranges::sort(stamps);
     return stamps;
@@ -281,7 +281,7 @@ std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const U
             log.later_than(std::max({since, rooms_.away(name), log.oldest_in_inboxes}));
         if (!user) return waiting;
         for (const Device& inbox : user->devices)
-            waiting += static_cast<const Session&>(inbox).state.exchanges().waiting();
+            waiting += static_cast<const Session&>(inbox).state.exchanges().outbox().waiting();
         return waiting;
     }
     std::size_t most = 0;
@@ -298,7 +298,7 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
     if (!settings_.rooms_are_closed && !log.stamps.empty())
         router_.match_own(HashedText(log.topic), device.state.subscriptions(),
                           [&](const Subscription&) { has_own = true; });
-    const std::size_t queued = device.state.exchanges().waiting();
+    const std::size_t queued = device.state.exchanges().outbox().waiting();
     // Its own subscription may bring the latest message in a later turn.
     if (has_own) return std::max<std::size_t>(queued, 1);
     return queued + log.later_than(std::max(place_of_device(device), since));
@@ -316,8 +316,7 @@ bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
         ++work_;
         Log& log = next->second;
         sender_.queues().drop_expired(log.queue, log.owner, now);
-        const Outbox* const outbox = log.queue.outbox();
-        const std::size_t of_this = outbox ? (outbox->*bytes)() : 0;
+        const std::size_t of_this = (log.queue.outbox().*bytes)();
         largest.sum += of_this;
         if (of_this <= largest.bytes) continue;
         largest.topic = next->first;
@@ -330,7 +329,7 @@ bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
 void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     thread_.assert_here();
     const auto found = logs_.find(topic);
-    if (found == logs_.end() || !found->second.queue.outbox())
+    if (found == logs_.end() || found->second.queue.outbox().queued() == 0)
         return;  // no member is behind any longer
     Log& log = found->second;
     const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
@@ -361,8 +360,7 @@ void RoomLogs::sweep(Millis now) {
         left -= std::min(left - 1,
                          drop_done(topic, log->second, sweep_.places) / messages_for_a_member);
         sweep_ = {.topic = topic + '\0'};
-        const Outbox* const outbox = log->second.queue.outbox();
-        if (outbox && outbox->queued() > 0) continue;
+        if (log->second.queue.outbox().queued() > 0) continue;
         if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
         logs_.erase(log);
     }
@@ -395,13 +393,13 @@ RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since, Millis 
 
 /// Drops the messages that every member has. Returns the number of messages that it has examined.
 std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
-    const Outbox* const outbox = log.queue.outbox();
-    if (!outbox || outbox->queued() == 0 || outbox->queue().front().stamp > places.done) return 0;
-    const std::size_t queued = outbox->queued();
+    const Outbox& outbox = log.queue.outbox();
+    const std::size_t queued = outbox.queued();
+    if (queued == 0 || outbox.queue().front().stamp > places.done) return 0;
     work_ += queued;
     std::size_t done = 0;
     std::size_t got = 0;
-    for (const QueuedMessage& each : outbox->queue()) {
+    for (const QueuedMessage& each : outbox.queue()) {
         if (each.stamp > places.done) break;
         ++done;
         got += each.stamp <= places.got;

@@ -39,11 +39,11 @@ void Answers::replace(ReceiptId receipt, const AnyPacket& packet) {
 }
 
 bool Answers::has_any(const Session& session) {
-    return session.state.exchanges().held_charge() > 0;
+    return session.state.exchanges().answers().charge > 0;
 }
 
 bool Answers::are_too_many(const Session& session) {
-    return session.state.exchanges().held_charge() >= most_unanswered;
+    return session.state.exchanges().answers().charge >= most_unanswered;
 }
 
 std::size_t Answers::charge_for(std::size_t message_bytes) {
@@ -60,26 +60,27 @@ void Answers::hold(Session& session, ReceiptId receipt, Buffer accepted, Buffer 
     }
     counters_.count_out(static_cast<PacketType>(static_cast<std::uint8_t>(accepted[0]) >> 4));
     Exchanges& exchanges = session.state.exchanges();
-    if (receipt == 0 && !exchanges.held()) return session.link->send(accepted);
+    if (receipt == 0 && exchanges.answers().empty()) return session.link->send(accepted);
     // The charge of PUBLISH packets is limited separately, see HeldAnswers.
     if (kind != Held::message)
         charge = std::max(charge, sizeof(Receipt) + accepted.size() + refused.size());
-    receipts_.answer(session, exchanges.held(totals_), receipt, std::move(accepted),
+    receipts_.answer(session, exchanges.open_answers(totals_), receipt, std::move(accepted),
                      std::move(refused), charge, kind);
 }
 
 /// Sends the answers up to the first one that must wait, and resumes messages that waited behind
 /// them.
 void Answers::send_ready(Session& session) {
-    HeldAnswers& held = *session.state.exchanges().held();
+    HeldAnswers& held = session.state.exchanges().open_answers(totals_);
     if (held.empty() || held.front().open > 0) return;
     while (!held.empty() && held.front().open == 0) {
         held.count_out(held.front());
         send(held.front(), session);
         receipts_.forget(held.front());
     }
-    if (session.state.exchanges().unsent() || session.replay) session.link->notify_when_drained();
-    session.state.exchanges().forget_held_if_empty();
+    if (session.state.exchanges().outbox().unsent() || session.replay)
+        session.link->notify_when_drained();
+    session.state.exchanges().free_if_idle();
 }
 
 void Answers::send(const Receipt& answer, Session& session) {
@@ -99,16 +100,17 @@ void Answers::send(const Receipt& answer, Session& session) {
 
 void Answers::forget(Session& session) {
     thread_.assert_here();
-    HeldAnswers* const held = session.state.exchanges().held();
-    if (!held) return;
-    while (!held->empty()) {
-        Receipt& first = held->front();
-        held->count_out(first);
-        held->pop_front();
+    Exchanges& exchanges = session.state.exchanges();
+    if (exchanges.answers().empty()) return;
+    HeldAnswers& held = exchanges.open_answers(totals_);
+    while (!held.empty()) {
+        Receipt& first = held.front();
+        held.count_out(first);
+        held.pop_front();
         receipts_.forget(first);
     }
     session.awaits_connack = false;
-    session.state.exchanges().forget_held_if_empty();
+    exchanges.free_if_idle();
 }
 
 }  // namespace pulsegate

@@ -42,9 +42,8 @@ void BodyReader::ask_next() {
 }
 
 void BodyReader::ask(SessionId id, Reading& reading) {
-    const Outbox* outbox = reading.session->state.exchanges().outbox();
-    std::vector<Stamp> stamps;
-    if (outbox) stamps = outbox->bodies_to_read(messages_a_read, bytes_a_read);
+    const Outbox& outbox = reading.session->state.exchanges().outbox();
+    auto stamps = outbox.bodies_to_read(messages_a_read, bytes_a_read);
     if (stamps.empty()) {
         readings_.erase(id);
         return;

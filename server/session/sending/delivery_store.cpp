@@ -63,7 +63,7 @@ void DeliveryStore::note_sent(const Session& session, Outbox::InFlight& sent, Mi
 
 void DeliveryStore::acknowledged(Session& session, std::uint16_t packet_id, Millis now) {
     if (session.state.owner == 0) return;
-    const auto sent_at = session.state.exchanges().sent_at(packet_id);
+    const auto sent_at = session.state.exchanges().outbox().sent_at(packet_id);
     if (sent_at != 0) session.state.ack_time.add(static_cast<std::uint32_t>(now) - sent_at);
 }
 
@@ -96,11 +96,13 @@ void DeliveryStore::store_for(OwnerId owner, Delivery& delivery, PartSource part
 }
 
 void DeliveryStore::store_unstored(Session& session, Millis now) {
-    session.state.exchanges().for_each_unstored([&](Outbox::InFlight& entry) {
+    const auto store = [&](Outbox::InFlight& entry) {
         const auto unstored = std::move(entry.unstored);
         store_for(session.state.owner, entry.delivery, PartSource(unstored->part), now);
         note_later(session, entry);
-    });
+    };
+    session.state.exchanges().change_outbox(
+        [&](Outbox& outbox) { outbox.for_each_unstored(store); });
 }
 
 /// Notes that the packet identifier must be stored. Most messages are acknowledged before the next
@@ -112,8 +114,9 @@ void DeliveryStore::note_later(const Session& session, Outbox::InFlight& sent) {
 }
 
 void DeliveryStore::note_identifiers(Session& session) {
-    session.state.exchanges().for_each_to_note(
-        [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); });
+    const auto note = [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); };
+    session.state.exchanges().change_outbox(
+        [&](Outbox& outbox) { outbox.for_each_to_note(note); });
 }
 
 void DeliveryStore::tick() {
@@ -128,7 +131,7 @@ bool DeliveryStore::store_overdue(Millis now) {
     std::size_t left = stored_a_turn;
     while (Unstored* const overdue = left > 0 ? unstored_.due(now) : nullptr) {
         Session& session = overdue->session;
-        left -= std::min(left, session.state.exchanges().in_flight() + 1);
+        left -= std::min(left, session.state.exchanges().outbox().in_flight() + 1);
         session.state.ack_time.add_late();
         store_unstored(session, now);
     }

@@ -15,20 +15,21 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     if (delivery.qos == QoS::at_most_once) {
-        const bool has_room = exchanges.held_message_bytes() < settings_.output_budget;
+        const bool has_room = exchanges.answers().message_bytes < settings_.output_budget;
         const bool is_sent = session.has_connack() && has_room &&
                              send_publish(session, delivery, 0, SentBefore::no, encoder, now);
         return is_sent ? Fate::sent : told(session, delivery, Fate::dropped);
     }
-    const bool is_held_up = exchanges.held_message_bytes() >= settings_.output_budget / 4;
-    if (!session.has_connack() || is_held_up || exchanges.must_wait(session.terms.receive_maximum))
+    const bool is_held_up = exchanges.answers().message_bytes >= settings_.output_budget / 4;
+    const bool must_wait = exchanges.outbox().must_wait(session.terms.receive_maximum);
+    if (!session.has_connack() || is_held_up || must_wait)
         return told(session, delivery, wait(session, delivery, now, parts));
     auto& sent = exchanges.send(queues_.totals(), delivery);
     if (session.state.owner != 0) store_.sent(session, sent, parts, now);
     const auto packet_id = sent.packet_id;
     if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
         return Fate::sent;
-    exchanges.discard(packet_id);
+    exchanges.change_outbox(&Outbox::discard, packet_id);
     return Fate::dropped;
 }
 
@@ -91,7 +92,7 @@ bool PacketSender::send_publish(Session& session, const Delivery& delivery, std:
                                 delivery.owner == session.state.owner;
     if (is_noted_first) {
         send_when_noted(session, delivery, packet_id, sent_before, packet);
-    } else if (session.state.exchanges().held_message_bytes() > 0) {
+    } else if (session.state.exchanges().answers().message_bytes > 0) {
         // The packet must not overtake messages that wait.
         answers_.hold(session, 0, Buffer(packet), {}, 0, Held::message);
     } else {
@@ -129,12 +130,14 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
     };
     Exchanges& exchanges = session.state.exchanges();
     const OwnerId owner = session.state.owner;
-    for (const QueuedMessage& each : exchanges.take_queue())
+    for (const QueuedMessage& each : exchanges.change_outbox(&Outbox::take_queue))
         if (!is_elsewhere(each.stamp)) queues_.drop(owner, each);
     const auto is_left = [&](const Delivery& delivery, bool) {
         return delivery.message && !is_elsewhere(delivery.message->stamp);
     };
-    for (const Delivery& each : exchanges.take_if(owner, is_left)) store_.drop(each);
+    const auto left = exchanges.change_outbox(
+        [&](Outbox& outbox) { return outbox.take_if(owner, is_left); });
+    for (const Delivery& each : left) store_.drop(each);
 }
 
 // -- queue --
@@ -147,7 +150,7 @@ Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     }
     Delivery stored = delivery;
     if (session.state.owner != 0) store_.store(session, stored, parts.part(), now);
-    session.state.exchanges().enqueue(queues_.totals(), stored);
+    session.state.exchanges().open_outbox(queues_.totals()).enqueue(stored);
     queues_.leave_to_store();
     return Fate::queued;
 }
@@ -158,8 +161,9 @@ Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& deliver
     if (room != Fate::queued) return room;
     Delivery stored = delivery;
     store_.store_for(owner, stored, parts, now);
-    queue.enqueue(queues_.totals(), stored);
-    queue.order_last();
+    Outbox& outbox = queue.open_outbox(queues_.totals());
+    outbox.enqueue(stored);
+    outbox.order_last();
     queues_.leave_to_store();
     return Fate::queued;
 }
@@ -172,8 +176,8 @@ void PacketSender::expire(OwnerId owner, Stamp stamp) {
 bool PacketSender::keeps_up(const Session& session) const {
     if (!session.has_connack()) return false;
     const Exchanges& exchanges = session.state.exchanges();
-    const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
-    const std::size_t backlog = session.link->backlog() + exchanges.held_message_bytes();
+    const bool window_full = exchanges.outbox().in_flight() >= session.terms.receive_maximum;
+    const std::size_t backlog = session.link->backlog() + exchanges.answers().message_bytes;
     return !window_full && backlog < settings_.output_budget / 4;
 }
 
@@ -181,7 +185,7 @@ bool PacketSender::keeps_up(const Session& session) const {
 /// collected. After a crash, its publisher may send it again as a new message. Then a device that
 /// has already got it from the inbox would get it twice.
 bool PacketSender::awaits_store(const Session& session) const {
-    const QueuedMessage* const next = session.state.exchanges().next_queued();
+    const QueuedMessage* const next = session.state.exchanges().outbox().next_queued();
     return next && next->is_from_inbox() && receipts_.is_collected(next->stamp);
 }
 
@@ -202,22 +206,22 @@ void PacketSender::send_waiting(Session& session, Millis now) {
                                                        : SentBefore::no;
         PublishEncoder encoder(settings_, *next->delivery.message, now);
         if (!send_publish(session, next->delivery, next->packet_id, sent_before, encoder, now))
-            exchanges.discard(next->packet_id);
+            exchanges.change_outbox(&Outbox::discard, next->packet_id);
     }
     // The messages of one window may exceed the output budget, and then a client that resumes would
     // be disconnected each time. So the rest is sent when the backlog is empty. If the window is
     // full, the next acknowledgement continues. If messages are held, the end of their wait
     // continues.
-    const bool more = exchanges.unsent() || (session.replay && session.replay->waiting);
-    const bool window_full = exchanges.in_flight() >= session.terms.receive_maximum;
+    const Outbox& outbox = exchanges.outbox();
+    const bool more = outbox.unsent() || (session.replay && session.replay->waiting);
+    const bool window_full = outbox.in_flight() >= session.terms.receive_maximum;
     if (awaits_store(session))
         await_store_.insert(&session);
-    else if (exchanges.awaits_body() && keeps_up(session))
+    else if (outbox.awaits_body() && keeps_up(session))
         reader_.read(session);
-    else if (more && !window_full && exchanges.held_message_bytes() == 0)
+    else if (more && !window_full && exchanges.answers().message_bytes == 0)
         session.link->notify_when_drained();
-    const Outbox* outbox = exchanges.outbox();
-    if (!outbox || outbox->queued() == 0) queues_.report_lost(session);
+    if (exchanges.outbox().queued() == 0) queues_.report_lost(session);
 }
 
 // -- bodies --
@@ -226,7 +230,8 @@ Session* PacketSender::receive(const MessagesRead& read) {
     thread_.assert_here();
     Session* const session = reader_.receive(read);
     if (!session) return nullptr;
-    const Queue lost = session->state.exchanges().put_bodies(read.asked, read.found);
+    const Queue lost = session->state.exchanges().change_outbox(&Outbox::put_bodies, read.asked,
+                                                                read.found);
     for (const QueuedMessage& message : lost) queues_.drop(session->state.owner, message);
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
@@ -239,11 +244,10 @@ Session* PacketSender::receive(const MessagesRead& read) {
 
 void PacketSender::resume(Session& session, Millis now) {
     thread_.assert_here();
-    if (!session.state.exchanges().outbox()) return;
+    if (session.state.exchanges().outbox().idle()) return;
     queues_.report_lost(session);
-    if (const Outbox* outbox = session.state.exchanges().outbox())
-        outbox->for_each_released(
-            [&](std::uint16_t packet_id) { send_pubrel(session, packet_id); });
+    session.state.exchanges().outbox().for_each_released(
+        [&](std::uint16_t packet_id) { send_pubrel(session, packet_id); });
     send_waiting(session, now);
 }
 
@@ -252,14 +256,15 @@ void PacketSender::resume(Session& session, Millis now) {
 void PacketSender::receive(Session& session, const Puback& puback, Millis now) {
     thread_.assert_here();
     DeliveryStore::acknowledged(session, puback.packet_id, now);
-    settle(session, session.state.exchanges().on_puback(puback.packet_id),
+    settle(session,
+           session.state.exchanges().change_outbox(&Outbox::on_puback, puback.packet_id),
            "PUBACK for a message of QoS 2", now);
 }
 
 void PacketSender::receive(Session& session, const Pubrec& pubrec, Millis now) {
     thread_.assert_here();
-    const auto effect =
-        session.state.exchanges().on_pubrec(pubrec.packet_id, is_error(pubrec.reason));
+    const auto effect = session.state.exchanges().change_outbox(
+        &Outbox::on_pubrec, pubrec.packet_id, is_error(pubrec.reason));
     if (effect == Outbox::Effect::release) return send_pubrel(session, pubrec.packet_id);
     if (effect == Outbox::Effect::unknown && !is_error(pubrec.reason))
         return answers_.send(session,
@@ -277,7 +282,8 @@ void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
 
 void PacketSender::receive(Session& session, const Pubcomp& pubcomp, Millis now) {
     thread_.assert_here();
-    settle(session, session.state.exchanges().on_pubcomp(pubcomp.packet_id),
+    settle(session,
+           session.state.exchanges().change_outbox(&Outbox::on_pubcomp, pubcomp.packet_id),
            "PUBCOMP for a message that was not released", now);
 }
 

@@ -20,29 +20,30 @@ HistoryEvent dropped(const Session& session, std::size_t messages, const char* w
             .link = session.link};
 }
 
+template <class Wanted>
+Queue take_queued_if(Exchanges& queue, Wanted wanted) {
+    return queue.change_outbox([&](Outbox& outbox) { return outbox.take_queued_if(wanted); });
+}
+
 }  // namespace
 
 /// If a reload lowers the limits, a queue that exceeds them keeps its messages.
 QueueBounds::Bounds QueueBounds::bounds_of(const Exchanges& queue) const {
-    Bounds bounds{.messages = settings_.max_queued_messages, .bytes = settings_.max_queued_bytes};
-    if (const Outbox* const outbox = queue.outbox()) {
-        bounds.messages = std::max<std::size_t>(bounds.messages, outbox->queued());
-        bounds.bytes = std::max<std::size_t>(bounds.bytes, outbox->queued_bytes());
-    }
-    return bounds;
+    const Outbox& outbox = queue.outbox();
+    return {.messages = std::max<std::size_t>(settings_.max_queued_messages, outbox.queued()),
+            .bytes = std::max<std::size_t>(settings_.max_queued_bytes, outbox.queued_bytes())};
 }
 
 /// An empty queue takes a message of any size.
 bool QueueBounds::is_full(const Exchanges& queue, const Bounds& bounds, std::size_t bytes) {
-    const Outbox* const outbox = queue.outbox();
-    return outbox && outbox->queued() > 0 &&
-           (outbox->queued() >= bounds.messages || outbox->queued_bytes() + bytes > bounds.bytes);
+    const Outbox& outbox = queue.outbox();
+    return outbox.queued() > 0 &&
+           (outbox.queued() >= bounds.messages || outbox.queued_bytes() + bytes > bounds.bytes);
 }
 
 /// True if a queue that has messages should not grow, because memory or the disk is short.
 bool QueueBounds::is_short(OwnerId owner, const Exchanges& queue) const {
-    const Outbox* const outbox = queue.outbox();
-    if (!outbox || outbox->queued() == 0) return false;
+    if (queue.outbox().queued() == 0) return false;
     return owner != 0 ? host_.is_store_full() : host_.memory() != MemoryState::plenty;
 }
 
@@ -100,11 +101,12 @@ bool QueueBounds::has_room(Exchanges& queue, OwnerId owner, const Delivery& deli
 /// messages matter most, but no user may push out messages of others. Returns false if only
 /// dropping the new message makes room.
 bool QueueBounds::make_room(Exchanges& queue, OwnerId owner, const Delivery& delivery) {
-    const Outbox* const outbox = queue.outbox();
+    const Outbox& outbox = queue.outbox();
     // The same weight as in `RoomLogs`.
-    if (outbox && !outbox->knows_shares()) work_ += outbox->queued() / 16;
+    if (!outbox.knows_shares()) work_ += outbox.queued() / 16;
     ++work_;
-    const auto taken = queue.take_surplus(SenderShares::sender(*delivery.message), delivery.cost());
+    const auto taken = queue.change_outbox(
+        &Outbox::take_surplus, SenderShares::sender(*delivery.message), delivery.cost());
     if (taken) drop(owner, *taken);
     ++counters_.dropped_queue_full;
     return taken.has_value();
@@ -115,7 +117,7 @@ void QueueBounds::merge(Session& session, Queue messages, Bounds least, Millis n
     Bounds bounds = bounds_of(session.state.exchanges());
     bounds.messages = std::max(bounds.messages, least.messages);
     bounds.bytes = std::max(bounds.bytes, least.bytes);
-    session.state.exchanges().merge(totals_, std::move(messages));
+    session.state.exchanges().open_outbox(totals_).merge(std::move(messages));
     drop_surplus(session, bounds, now);
     leave_to_store();
 }
@@ -124,15 +126,15 @@ void QueueBounds::merge(Session& session, Queue messages, Bounds least, Millis n
 void QueueBounds::drop_surplus(Session& session, const Bounds& bounds, Millis now) {
     Exchanges& exchanges = session.state.exchanges();
     drop_expired(session, now);
-    const Outbox* const outbox = exchanges.outbox();
-    if (!outbox || outbox->queued() == 0) return;
-    work_ += outbox->queued();
+    const Outbox& outbox = exchanges.outbox();
+    if (outbox.queued() == 0) return;
+    work_ += outbox.queued();
     const auto most = std::max<std::size_t>(bounds.messages, 1);
-    const auto most_bytes = std::max<std::size_t>(bounds.bytes, outbox->queue().back().cost);
+    const auto most_bytes = std::max<std::size_t>(bounds.bytes, outbox.queue().back().cost);
     Queue dropped;
-    if (outbox->queued_bytes() > most_bytes)
+    if (outbox.queued_bytes() > most_bytes)
         dropped = take_surplus(exchanges, most_bytes, Measure::bytes);
-    if (outbox->queued() > most)
+    if (outbox.queued() > most)
         dropped.splice(dropped.end(), take_surplus(exchanges, most, Measure::messages));
     for (const QueuedMessage& each : dropped) {
         drop(session.state.owner, each);
@@ -146,8 +148,8 @@ std::size_t QueueBounds::drop_of(Session& inbox, SenderShares::Sender sender, st
         return each.sender == sender && most > 0 && most-- > 0;
     };
     Exchanges& queue = inbox.state.exchanges();
-    if (const Outbox* outbox = queue.outbox()) work_ += outbox->queued();
-    const Queue dropped = queue.take_queued_if(is_of_sender);
+    work_ += queue.outbox().queued();
+    const Queue dropped = take_queued_if(queue, is_of_sender);
     for (const QueuedMessage& each : dropped) drop(inbox.state.owner, each);
     counters_.dropped_no_inbox += dropped.size();
     return dropped.size();
@@ -155,7 +157,7 @@ std::size_t QueueBounds::drop_of(Session& inbox, SenderShares::Sender sender, st
 
 void QueueBounds::drop_first(Exchanges& queue, OwnerId owner, std::size_t count) {
     const auto is_first = [&](const QueuedMessage&) { return count > 0 && count-- > 0; };
-    for (const QueuedMessage& each : queue.take_queued_if(is_first)) drop(owner, each);
+    for (const QueuedMessage& each : take_queued_if(queue, is_first)) drop(owner, each);
 }
 
 bool QueueBounds::drop_expired(Exchanges& queue, OwnerId owner, Millis now) {
@@ -169,7 +171,7 @@ bool QueueBounds::drop_expired(Session& session, Millis now) {
 }
 
 std::size_t QueueBounds::take_expired(Exchanges& queue, OwnerId owner, Millis now) {
-    const Queue expired = queue.take_expired(now);
+    const Queue expired = queue.change_outbox(&Outbox::take_expired, now);
     for (const QueuedMessage& each : expired) {
         expired_bytes_ += each.cost;
         drop(owner, each);
@@ -180,10 +182,9 @@ std::size_t QueueBounds::take_expired(Exchanges& queue, OwnerId owner, Millis no
 }
 
 std::size_t QueueBounds::halve(Exchanges& queue, OwnerId owner, Millis now) {
-    const std::size_t most = queue.outbox()->queued_bytes() / 2;
+    const std::size_t most = queue.outbox().queued_bytes() / 2;
     drop_expired(queue, owner, now);
-    if (!queue.outbox()) return 0;
-    work_ += queue.outbox()->queued();
+    work_ += queue.outbox().queued();
     const Queue dropped = take_surplus(queue, most, Measure::bytes);
     for (const QueuedMessage& each : dropped) drop(owner, each);
     counters_.dropped_queue_full += dropped.size();
@@ -197,7 +198,7 @@ void QueueBounds::drop(OwnerId queue_owner, const QueuedMessage& message) {
 
 void QueueBounds::note_lost(Session& session) {
     if (tracer_.is_on()) tell_traces(session);
-    if (session.state.exchanges().count_lost() == 1)
+    if (session.state.exchanges().open_outbox(totals_).count_lost() == 1)
         log_limited(spdlog::level::warn,
                     "{}: queue full, dropping the oldest messages of the users who have most "
                     "messages in it",
@@ -210,7 +211,7 @@ void QueueBounds::tell_traces(const Session& session) {
 }
 
 void QueueBounds::report_lost(Session& session) {
-    const auto lost = session.state.exchanges().take_lost();
+    const auto lost = session.state.exchanges().change_outbox(&Outbox::take_lost);
     if (lost == 0) return;
     log_limited(spdlog::level::warn, "{}: {} messages were dropped from its full queue",
                 session.logged(), lost);

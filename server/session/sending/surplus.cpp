@@ -13,7 +13,7 @@ Queue take_surplus(Exchanges& queue, std::size_t most, Measure measure) {
     SenderShares shares;
     std::size_t left = 0;
     std::size_t largest = 0;
-    for (const QueuedMessage& each : queue.outbox()->queue()) {
+    for (const QueuedMessage& each : queue.outbox().queue()) {
         shares.add(each.sender, size_of(each));
         left += size_of(each);
         largest = std::max(largest, size_of(each));
@@ -30,7 +30,9 @@ Queue take_surplus(Exchanges& queue, std::size_t most, Measure measure) {
             left -= size_of(each);
             return true;
         };
-        taken.splice(taken.end(), queue.take_queued_if(is_surplus));
+        taken.splice(taken.end(), queue.change_outbox([&](Outbox& outbox) {
+            return outbox.take_queued_if(is_surplus);
+        }));
     }
     return taken;
 }

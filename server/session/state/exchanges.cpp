@@ -5,6 +5,13 @@
 
 namespace pulsegate {
 
+/// An empty one, which all shards read and nobody changes.
+const Exchanges::Flow& Exchanges::no_flow() {
+    static Outbox::Totals totals;
+    static const Flow none(totals);
+    return none;
+}
+
 Exchanges::Flow& Exchanges::flowing(Outbox::Totals& totals) {
     if (!flow_) flow_ = std::make_unique<Flow>(totals);
     return *flow_;
@@ -15,8 +22,9 @@ const Outbox& Exchanges::begin_inbox(Outbox::Totals& totals) {
     return flow_->outbox;
 }
 
-void Exchanges::forget_if_idle() {
-    const bool is_idle = flow_ && flow_->outbox.idle() && !flow_->received && flow_->held.empty();
+void Exchanges::free_if_idle() {
+    const bool is_idle =
+        flow_ && flow_->outbox.idle() && !flow_->received && flow_->answers.empty();
     if (is_idle && !flow_->outbox.is_inbox()) flow_.reset();
 }
 
@@ -25,31 +33,9 @@ void Exchanges::forget_if_idle() {
 Outbox::InFlight& Exchanges::send(Outbox::Totals& totals, const Delivery& delivery) {
     // The identifier is used up even if the message is not sent, because the outbox counts the free
     // identifiers from here on.
-    auto& sent = flowing(totals).outbox.send(delivery, last_packet_id_);
+    auto& sent = open_outbox(totals).send(delivery, last_packet_id_);
     last_packet_id_ = sent.packet_id;
     return sent;
-}
-
-void Exchanges::restore(Outbox::Totals& totals, Delivery delivery, std::uint16_t packet_id,
-                        bool released) {
-    flowing(totals).outbox.restore(std::move(delivery), packet_id, released);
-}
-
-void Exchanges::adopt(Outbox::Totals& totals, std::vector<Outbox::Moved> moved) {
-    if (!moved.empty() || flow_) flowing(totals).outbox.adopt(std::move(moved));
-    forget_if_idle();
-}
-
-void Exchanges::enqueue(Outbox::Totals& totals, const Delivery& delivery, bool perhaps_sent) {
-    flowing(totals).outbox.enqueue(delivery, perhaps_sent);
-}
-
-void Exchanges::enqueue(Outbox::Totals& totals, Queue messages) {
-    if (!messages.empty()) flowing(totals).outbox.enqueue(std::move(messages));
-}
-
-void Exchanges::merge(Outbox::Totals& totals, Queue messages) {
-    if (!messages.empty()) flowing(totals).outbox.merge(std::move(messages));
 }
 
 Outbox::InFlight* Exchanges::send_next(std::uint16_t window, OwnerId owner) {
@@ -57,61 +43,6 @@ Outbox::InFlight* Exchanges::send_next(std::uint16_t window, OwnerId owner) {
     auto* next = flow_->outbox.send_next(window, last_packet_id_, owner);
     if (next && !next->again) last_packet_id_ = next->packet_id;
     return next;
-}
-
-void Exchanges::discard(std::uint16_t packet_id) {
-    flow_->outbox.discard(packet_id);
-    forget_if_idle();
-}
-
-Outbox::Effect Exchanges::settled_if(Outbox::Effect effect) {
-    if (effect == Outbox::Effect::settled) forget_if_idle();
-    return effect;
-}
-
-Outbox::Effect Exchanges::on_puback(std::uint16_t packet_id) {
-    return flow_ ? settled_if(flow_->outbox.on_puback(packet_id)) : Outbox::Effect::unknown;
-}
-
-Outbox::Effect Exchanges::on_pubrec(std::uint16_t packet_id, bool refused) {
-    return flow_ ? settled_if(flow_->outbox.on_pubrec(packet_id, refused))
-                 : Outbox::Effect::unknown;
-}
-
-Outbox::Effect Exchanges::on_pubcomp(std::uint16_t packet_id) {
-    return flow_ ? settled_if(flow_->outbox.on_pubcomp(packet_id)) : Outbox::Effect::unknown;
-}
-
-void Exchanges::interrupt() {
-    if (flow_) flow_->outbox.interrupt();
-}
-
-Queue Exchanges::put_bodies(const std::vector<Stamp>& asked, const std::vector<MessageRef>& found) {
-    if (!flow_) return {};
-    auto lost = flow_->outbox.put_bodies(asked, found);
-    forget_if_idle();
-    return lost;
-}
-
-Queue Exchanges::take_queue() {
-    if (!flow_) return {};
-    auto taken = flow_->outbox.take_queue();
-    forget_if_idle();
-    return taken;
-}
-
-Queue Exchanges::take_from_inbox(bool session_ends) {
-    if (!flow_) return {};
-    auto taken = flow_->outbox.take_from_inbox(session_ends);
-    forget_if_idle();
-    return taken;
-}
-
-std::size_t Exchanges::take_lost() {
-    if (!flow_) return 0;
-    const auto lost = flow_->outbox.take_lost();
-    forget_if_idle();
-    return lost;
 }
 
 // -- QoS 2 messages from the client --
@@ -155,7 +86,7 @@ void Exchanges::adopt(Outbox::Totals& totals, const Taken& taken) {
         if (!all) all = std::make_unique<Received>();
         for (const std::uint16_t packet_id : taken.released) remember_released(*all, packet_id);
     }
-    forget_if_idle();
+    free_if_idle();
 }
 
 void Exchanges::clear() {

@@ -38,7 +38,7 @@ struct Unstored
 /// The QoS 1 and 2 messages to one client: those in flight, those that were in flight when the
 /// connection ended, and those that wait for room in the client's window or for its next connection
 /// (MQTT 5.0, 4.3, 4.4 and 4.9). It decides which message is sent next and returns it; the caller
-/// sends it. A session without such messages has no outbox.
+/// sends it. A session without such messages has no outbox; see Exchanges.
 ///
 /// Its lists and the totals must agree: every function that finds, moves or drops messages is a
 /// method here.
@@ -273,6 +273,8 @@ public:
     std::size_t in_flight() const { return sent_.size(); }
     std::size_t interrupted() const { return interrupted_.size(); }
     std::size_t queued() const { return queue_.size(); }
+    /// Messages for the next connection.
+    std::size_t waiting() const { return queued() + interrupted(); }
     std::size_t queued_bytes() const { return queued_bytes_; }
     /// Bytes of all messages, including messages in flight, but without bodies that can be left to
     /// the store. Those are bounded for all outboxes together.

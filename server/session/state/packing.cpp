@@ -30,12 +30,12 @@ bool fits_subscriptions(const SessionState& state) {
 
 bool fits_queue(const Exchanges& exchanges) {
     if (!exchanges.has_only_queue()) return false;
-    const Outbox* const outbox = exchanges.outbox();
+    const Outbox& outbox = exchanges.outbox();
     const auto fits = [](const QueuedMessage& each) {
         return each.is_stored && !each.has_details();
     };
-    return !outbox || (outbox->queued() <= DormantRecord::most_messages &&
-                       std::ranges::all_of(outbox->queue(), fits));
+    return outbox.queued() <= DormantRecord::most_messages &&
+           std::ranges::all_of(outbox.queue(), fits);
 }
 
 }  // namespace
@@ -51,9 +51,8 @@ bool fits_record(const Session& session) {
 DormantRecord* pack(const Session& session) {
     const Exchanges& exchanges = session.state.exchanges();
     std::vector<DormantMessage> messages;
-    if (const Outbox* const outbox = exchanges.outbox())
-        for (const QueuedMessage& each : outbox->queue())
-            messages.push_back({each, each.expires()});
+    for (const QueuedMessage& each : exchanges.outbox().queue())
+        messages.push_back({each, each.expires()});
     const Subscription* const subscription = subscription_of(session);
     const auto filter = subscription ? subscription->filter->text() : std::string_view();
     auto* const record = DormantRecord::make({session.user.name, session.client, filter}, messages,
@@ -81,7 +80,7 @@ void unpack(const DormantRecord& record, Session& session, Outbox::Totals& total
     for (std::size_t i = 0; i < record.messages().size(); ++i)
         messages.emplace_back(record.messages()[i],
                               record.expiries().empty() ? 0 : record.expiries()[i]);
-    exchanges.enqueue(totals, std::move(messages));
+    if (!messages.empty()) exchanges.open_outbox(totals).enqueue(std::move(messages));
 }
 
 }  // namespace pulsegate

@@ -14,8 +14,7 @@
 namespace pulsegate {
 
 /// The state that a session keeps while its client is connected or disconnected (MQTT 5.0, 4.1):
-/// subscriptions, exchanges in progress, will and session expiry. All changes go through this
-/// class. It belongs to the shard's thread.
+/// subscriptions, exchanges in progress, will and session expiry. It belongs to the shard's thread.
 class SessionState {
 public:
     // Subscriptions; the router has them, too.
