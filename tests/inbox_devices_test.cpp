@@ -119,6 +119,7 @@ TEST_CASE("a device that takes what it had at QoS 2 leaves nothing for others") 
         of.world.pass(700);
         CHECK(texts(of.tablet).empty());
         of.world.pass(100);
-        CHECK_FALSE(of.world.brokers.has_owner(OwnerKind::inbox, "bob", ""));
+        const StoredState stored = of.world.brokers.crash_and_read();
+        CHECK_FALSE(stored.has_owner(OwnerKind::inbox, "bob", ""));
     }
 }

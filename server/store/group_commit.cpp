@@ -167,9 +167,6 @@ void GroupCommit::perform(Request& request) {
     std::visit(
         Overloaded{
             [&](Unit& unit) { perform(unit, request); },
-            [&](Request::FindOwner& find) {
-                find.found = reader_.find_owner(find.kind, find.user, find.client);
-            },
             [&](Request::ReadMessages& read) { read.found = reader_.messages(read.stamps); },
             [&](Request::TakeDelayed& take) { take.found = delayed_.take(take.before, take.most); },
             [&](Request::ListDelayed& list) {

@@ -15,13 +15,6 @@ namespace pulsegate {
 
 /// A request to a ledger, and its result until it may be reported.
 struct Request {
-    struct FindOwner {
-        OwnerKind kind;
-        std::string user;
-        std::string client;
-        Ledger::OwnerAnswer answer;
-        std::optional<PutOwner> found{};
-    };
     struct ReadMessages {
         std::vector<Stamp> stamps;
         Ledger::MessagesAnswer answer;
@@ -56,9 +49,7 @@ struct Request {
         std::vector<DeadLetter> found{};
     };
 
-    std::variant<Unit, FindOwner, ReadMessages, TakeDelayed, ListDelayed, ReadEvents,
-                 ListDeadLetters>
-        what;
+    std::variant<Unit, ReadMessages, TakeDelayed, ListDelayed, ReadEvents, ListDeadLetters> what;
     Outcome outcome = Outcome::committed;  ///< outcome of the last attempt
     std::vector<std::size_t> left_out{};   ///< operations of a unit that the database rejects
 

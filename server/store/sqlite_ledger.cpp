@@ -124,12 +124,6 @@ void SqliteLedger::submit(Unit unit) { queue_.add({.what = std::move(unit)}); }
 
 void SqliteLedger::submit_lazily(Unit unit) { queue_.add_lazily({.what = std::move(unit)}); }
 
-void SqliteLedger::find_owner(OwnerKind kind, std::string user, std::string client,
-                              OwnerAnswer answer) {
-    queue_.add(
-        {.what = Request::FindOwner{kind, std::move(user), std::move(client), std::move(answer)}});
-}
-
 void SqliteLedger::read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) {
     queue_.add({.what = Request::ReadMessages{std::move(stamps), std::move(answer)}});
 }

@@ -89,8 +89,6 @@ public:
     Start load(Visitor& visitor) override;
     void submit(Unit unit) override;
     void submit_lazily(Unit unit) override;
-    void find_owner(OwnerKind kind, std::string user, std::string client,
-                    OwnerAnswer answer) override;
     void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override;
     void take_delayed(std::int64_t before, std::size_t most, DelayedAnswer answer) override;
     void list_delayed(std::optional<std::string> user, std::uint64_t after, std::size_t most,

@@ -4,10 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "server/base/hash.h"
 #include "tests/support/broker_cluster.h"
 #include "tests/support/faulty_vfs.h"
+#include "tests/support/ledger_model.h"
 #include "tests/support/pumped_ledger.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/temporary_folder.h"
@@ -68,12 +67,16 @@ public:
             commit();
         } while (cluster_->has_messages());
     }
-    bool has_owner(OwnerKind kind, const std::string& user, const std::string& client) {
-        std::promise<bool> found;
-        ledger_->find_owner(kind, user, client, [&](Outcome, const std::optional<PutOwner>& owner) {
-            found.set_value(owner.has_value());
-        });
-        return found.get_future().get();
+    /// A crash, and what the next start finds.
+    StoredState crash_and_read() {
+        kill();
+        StoredState stored;
+        {
+            SqliteLedger ledger(ledger_options());
+            stored.read(ledger);
+        }
+        start();
+        return stored;
     }
     void crash() {
         kill();
@@ -91,13 +94,7 @@ public:
         end();
     }
     void start() {
-        using namespace std::chrono_literals;
-        ledger_ =
-            std::make_unique<PumpedLedger>(SqliteLedger::Options{.folder = folder_.path("data"),
-                                                                 .patience = 0ms,
-                                                                 .first_pause = 1ms,
-                                                                 .vfs = disk_.vfs()},
-                                           disk_);
+        ledger_ = std::make_unique<PumpedLedger>(ledger_options(), disk_);
         cluster_ = std::make_unique<BrokerCluster>(settings_, shards_, ledger_.get(), now_);
         ledger_->end_start();
     }
@@ -113,6 +110,13 @@ public:
     }
 
 private:
+    SqliteLedger::Options ledger_options() {
+        using namespace std::chrono_literals;
+        return {.folder = folder_.path("data"),
+                .patience = 0ms,
+                .first_pause = 1ms,
+                .vfs = disk_.vfs()};
+    }
     void end() {
         now_ = cluster_->now;
         cluster_.reset();

@@ -337,6 +337,14 @@ void StoredState::read_events(Ledger& ledger) {
     for (const DeadLetter& letter : answered.get_future().get()) dead_letter(letter);
 }
 
+bool StoredState::has_owner(OwnerKind kind, const std::string& user,
+                            const std::string& client) const {
+    return std::ranges::any_of(owners_, [&](const auto& entry) {
+        const PutOwner& owner = entry.second;
+        return owner.kind == kind && owner.user == user && owner.client == client;
+    });
+}
+
 std::string StoredState::text() const {
     std::string out;
     for (const auto& [id, put] : owners_)

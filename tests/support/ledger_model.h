@@ -30,6 +30,7 @@ public:
     std::string text() const;
 
     bool waits(OwnerId owner, Stamp stamp) const { return waiting_.contains({stamp, owner}); }
+    bool has_owner(OwnerKind kind, const std::string& user, const std::string& client) const;
     std::vector<Stamp> stamps() const;
 
     void owner(const PutOwner& put) override;

@@ -45,10 +45,6 @@ public:
     void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) override;
     void end_start() { is_started_ = true; }
 
-    void find_owner(OwnerKind kind, std::string user, std::string client,
-                    OwnerAnswer answer) override {
-        ledger_.find_owner(kind, std::move(user), std::move(client), std::move(answer));
-    }
     void list_delayed(std::optional<std::string> user, std::uint64_t after, std::size_t most,
                       DelayedAnswer answer) override {
         ledger_.list_delayed(std::move(user), after, most, std::move(answer));

@@ -93,10 +93,6 @@ public:
     // Reads see all units that were submitted before. If the disk is in trouble, they are answered
     // as if nothing were stored, with `refused`.
 
-    using OwnerAnswer = std::function<void(Outcome, std::optional<PutOwner>)>;
-    virtual void find_owner(OwnerKind kind, std::string user, std::string client,
-                            OwnerAnswer answer) = 0;
-
     /// Messages in the order of `stamps`, without messages that are damaged or not stored.
     using MessagesAnswer = std::function<void(Outcome, std::vector<StoredMessage>)>;
     virtual void read_messages(std::vector<Stamp> stamps, MessagesAnswer answer) = 0;

@@ -261,20 +261,9 @@ OwnerRange load_all(Database& database, WaitingIndex& index, Ledger::Visitor& vi
 
 StoreReader::StoreReader(Database& database)
     : database_(database),
-      find_owner_(database,
-                  "SELECT id, kind, user, client, expiry, protocol FROM owner"
-                  " WHERE user = ? AND client = ? AND kind = ?"),
       find_message_(database,
                     "SELECT stamp, expires, flags, checksum, topic, properties, payload"
                     " FROM message WHERE stamp = ?") {}
-
-std::optional<PutOwner> StoreReader::find_owner(OwnerKind kind, const std::string& user,
-                                                const std::string& client) {
-    std::optional<PutOwner> found;
-    find_owner_.each([&](const Row& row) { found = read_owner(row); }, user, client,
-                     static_cast<int>(kind));
-    return found;
-}
 
 std::vector<StoredMessage> StoreReader::messages(const std::vector<Stamp>& stamps) {
     std::vector<StoredMessage> found;

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "server/store/database/database.h"
@@ -18,18 +16,15 @@ namespace pulsegate {
 OwnerRange load_all(Database& database, WaitingIndex& index, Ledger::Visitor& visitor,
                     const std::function<void()>& meanwhile);
 
-/// Answers single questions. It sees the writes of the open transaction.
+/// Reads single messages. It sees the writes of the open transaction.
 class StoreReader {
 public:
     explicit StoreReader(Database& database);
 
-    std::optional<PutOwner> find_owner(OwnerKind kind, const std::string& user,
-                                       const std::string& client);
     std::vector<StoredMessage> messages(const std::vector<Stamp>& stamps);
 
 private:
     Database& database_;
-    Statement find_owner_;
     Statement find_message_;
 };
 
