@@ -158,7 +158,7 @@ TEST_CASE("a client is listed if all filters apply to it") {
 
 TEST_CASE("a session that is packed is listed as it is, and stays packed") {
     BrokerSettings packing;
-    packing.dormant_after = 0;
+    packing.packed_after = 0;
     DurableCluster brokers(1, packing);
     PlainClient client(brokers, "phone", "ann");
     arrive(client, "room/1");
@@ -167,7 +167,7 @@ TEST_CASE("a session that is packed is listed as it is, and stays packed") {
     brokers.settle();
     brokers->end_turn();
     Broker& broker = brokers->broker(0);
-    REQUIRE(broker.admin().sessions().dormant() == 1);
+    REQUIRE(broker.admin().sessions().packed() == 1);
     const auto found = broker.admin().clients(ClientFilter{}, ClientPosition{}, 10, brokers->now);
     REQUIRE(found.clients.size() == 1);
     CHECK(name_of(found.clients.front()) == ClientName{"ann", "phone"});
@@ -176,7 +176,7 @@ TEST_CASE("a session that is packed is listed as it is, and stays packed") {
     CHECK(broker.admin()
               .clients(ClientFilter{.connected = true}, ClientPosition{}, 10, brokers->now)
               .clients.empty());
-    CHECK(broker.admin().sessions().dormant() == 1);
+    CHECK(broker.admin().sessions().packed() == 1);
 }
 
 TEST_CASE("a turn looks at a bounded number of users and describes a bounded number of clients") {

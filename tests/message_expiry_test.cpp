@@ -243,7 +243,7 @@ private:
     /// Counts of waiting messages do not include expired ones.
     void look() {
         waiting_.tick();
-        packed_ += waiting_.broker().admin().sessions().dormant();
+        packed_ += waiting_.broker().admin().sessions().packed();
         model_.expire(now());
         const auto clients = waiting_.broker().admin().clients("ann", {}, 10, now()).clients;
         check();

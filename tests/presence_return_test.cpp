@@ -253,7 +253,7 @@ TEST_CASE("users that are not back go offline over several turns, many of them p
     brokers.crash();
     const Presence& presence = brokers->broker(0).admin().presence();
     CHECK(presence.online() == users);
-    const std::size_t packed = brokers->broker(0).admin().sessions().dormant();
+    const std::size_t packed = brokers->broker(0).admin().sessions().packed();
     CHECK(packed == users / 2);
     CHECK(brokers->recorded.empty());
     brokers->now += limit + 1000;
@@ -264,7 +264,7 @@ TEST_CASE("users that are not back go offline over several turns, many of them p
     tick(brokers);
     CHECK(presence.online() == 0);
     CHECK(brokers->recorded.size() == users);
-    CHECK(brokers->broker(0).admin().sessions().dormant() == packed);
+    CHECK(brokers->broker(0).admin().sessions().packed() == packed);
     brokers.crash();
     CHECK(brokers->broker(0).admin().presence().online() == 0);
 }

@@ -151,7 +151,7 @@ TEST_CASE("model: clients can't tell that sessions are packed") {
     for (const unsigned shards : {1u, 3u}) {
         SessionScene packing = scene();
         packing.shards = shards;
-        packing.settings.dormant_after = 0;
+        packing.settings.packed_after = 0;
         packing.misbehaving = true;
         CHECK(play(packing).received > 250 * seeds);
 
@@ -164,14 +164,14 @@ TEST_CASE("model: clients can't tell that sessions are packed") {
 
         SessionScene lasting = scene();
         lasting.shards = shards;
-        lasting.settings.dormant_after = 0;
+        lasting.settings.packed_after = 0;
         lasting.retained = true;
         lasting.wills = true;
         CHECK(play(lasting).retained > 250 * seeds);
 
         SessionScene sharing = scene();
         sharing.shards = shards;
-        sharing.settings.dormant_after = 0;
+        sharing.settings.packed_after = 0;
         sharing.shared = true;
         CHECK(play(sharing).shared > 75 * seeds);
     }

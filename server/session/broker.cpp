@@ -31,12 +31,12 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       context_{settings, place_, host, counters, tracer_, history_, receipts_, journal_},
       sender_(context_),
       tables_{interest, presence_, sessions_, router_, retained_},
-      delivery_{sender_, events_, inboxes_, rooms_, room_logs_, dormant_, shared_, replay_},
+      delivery_{sender_, events_, inboxes_, rooms_, room_logs_, packed_, shared_, replay_},
       requests_{authorizations_, memory_, subscriptions_, wills_},
       inboxes_(context_, tables_, sender_),
       rooms_(settings, place_, host.totals(), interest, presence_, journal_),
       room_logs_(context_, tables_, rooms_, sender_),
-      dormant_(context_, tables_, rooms_, sender_),
+      packed_(context_, tables_, rooms_, sender_),
       shared_(context_, tables_, sender_),
       replay_(context_, tables_, rooms_, sender_),
       fan_out_(context_, tables_, delivery_),
@@ -183,7 +183,7 @@ bool Broker::tick(Millis now) {
         sessions_.shrink();
         router_.shrink();
         rooms_.shrink();
-        dormant_.shrink();
+        packed_.shrink();
         journal_.tick();
         sender_.tick();
         delayed_.tick(now);
@@ -192,7 +192,7 @@ bool Broker::tick(Millis now) {
         retained_.forget_some(now);
         expired_.sweep(now);
         room_logs_.sweep(now);
-        dormant_.sweep(tick_at(now), !fan_out_.unfinished());
+        packed_.sweep(tick_at(now), !fan_out_.unfinished());
     }
     const bool more_to_lose = announcer_.lose_awaited(now);
     const bool more_to_expire = authorizations_.expire(tick_at(now));

@@ -11,7 +11,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/broker_admin.h"
-#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/fan_out.h"
 #include "server/session/delivery/inboxes.h"
@@ -131,9 +131,9 @@ public:
     /// Call it once a second, and again in the next turn of the loop while it returns true.
     [[nodiscard]] bool tick(Millis now);
 
-    /// Packs all sessions that can be packed, which `tick` does in steps; see DormantSessions.
+    /// Packs all sessions that can be packed, which `tick` does in steps; see PackedSessions.
     void pack_all(Millis now) {
-        if (!unfinished()) dormant_.pack_all(tick_at(now));
+        if (!unfinished()) packed_.pack_all(tick_at(now));
     }
 
     /// How a stop treats users that are online.
@@ -155,7 +155,7 @@ public:
     std::uint64_t spared() const { return sender_.queues().totals().spared; }
     /// The number of messages in all queues, including messages that expired in the last minute.
     std::size_t waiting() const { return sender_.queues().totals().messages; }
-    std::size_t subscriptions() const { return router_.subscriptions() + dormant_.subscriptions(); }
+    std::size_t subscriptions() const { return router_.subscriptions() + packed_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
@@ -191,7 +191,7 @@ private:
     Inboxes inboxes_;
     Rooms rooms_;
     RoomLogs room_logs_;
-    DormantSessions dormant_;
+    PackedSessions packed_;
     SharedSubscriptions shared_;
     Replay replay_;
     FanOut fan_out_;

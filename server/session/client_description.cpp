@@ -30,7 +30,7 @@ ClientDescription ClientDescriber::describe(const Session& session) const {
     return description;
 }
 
-ClientDescription ClientDescriber::describe(const DormantRecord& record) {
+ClientDescription ClientDescriber::describe(const PackedRecord& record) {
     return {.session = 0,
             .user = std::string(record.user()),
             .client = std::string(record.client()),

@@ -18,7 +18,7 @@ namespace pulsegate {
 class PacketSender;
 class RoomLogs;
 class Session;
-struct DormantRecord;
+struct PackedRecord;
 
 /// What the HTTP API shows about a client and its session.
 struct ClientDescription {
@@ -70,7 +70,7 @@ public:
 
     /// The counts may include messages that expired recently.
     ClientDescription describe(const Session& session) const;
-    static ClientDescription describe(const DormantRecord& record);
+    static ClientDescription describe(const PackedRecord& record);
 
 private:
     std::uint64_t work() const;

@@ -79,8 +79,8 @@ ClientsFound ClientSearch::some_of(User& user, SessionId after) {
 
 /// Returns false if some of the user's clients are left.
 bool ClientSearch::visit(PresenceEntry& entry) {
-    if (entry.is_dormant) {
-        add_dormant(entry);
+    if (entry.is_packed) {
+        add_packed(entry);
         return true;
     }
     const bool may_be_begun = after_.session != 0 && entry.version == after_.user.version;
@@ -98,8 +98,8 @@ bool ClientSearch::may_be_away() const {
            filter_.connected_since == 0;
 }
 
-void ClientSearch::add_dormant(const PresenceEntry& entry) {
-    const auto& record = static_cast<const DormantRecord&>(entry);
+void ClientSearch::add_packed(const PresenceEntry& entry) {
+    const auto& record = static_cast<const PackedRecord&>(entry);
     if (may_be_away() && record.client().starts_with(filter_.client_prefix))
         found_.clients.push_back(ClientDescriber::describe(record));
 }

@@ -55,7 +55,7 @@ public:
 
 private:
     bool visit(PresenceEntry& entry);
-    void add_dormant(const PresenceEntry& entry);
+    void add_packed(const PresenceEntry& entry);
     bool add_sessions(User& user, SessionId behind);
     bool matches(const Session& session) const;
     bool may_be_away() const;

@@ -10,8 +10,8 @@ namespace pulsegate {
 
 bool PlainSessions::fits(const PutOwner& stored) {
     return stored.kind == OwnerKind::session && stored.expiry != 0 && !stored.client.empty() &&
-           stored.client.size() <= DormantRecord::longest_name &&
-           stored.user.size() <= DormantRecord::longest_name;
+           stored.client.size() <= PackedRecord::longest_name &&
+           stored.user.size() <= PackedRecord::longest_name;
 }
 
 PlainSession PlainSessions::add(const PutOwner& stored) {
@@ -41,7 +41,7 @@ bool PlainSessions::add(PlainSession& session, const PutSubscription& stored) {
 
 bool PlainSessions::add(PlainSession& session, const WaitingMessage& stored,
                         const Receiver& receiver, Millis expires, bool perhaps_sent) {
-    if (session.messages == DormantRecord::most_messages || !receiver.identifiers.empty() ||
+    if (session.messages == PackedRecord::most_messages || !receiver.identifiers.empty() ||
         receiver.share)
         return false;
     messages_.push_back({{head_of(stored, receiver), expires}, session.last_message});

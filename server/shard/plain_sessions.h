@@ -41,13 +41,13 @@ public:
 
 private:
     struct Message {
-        DormantMessage message;
+        PackedMessage message;
         std::uint32_t before;  ///< the session's previous message, as in `last_message`
     };
 
     std::string texts_;
     std::vector<Message> messages_;
-    std::vector<DormantMessage> of_one_;  ///< kept for its capacity
+    std::vector<PackedMessage> of_one_;  ///< kept for its capacity
 };
 
 }  // namespace pulsegate

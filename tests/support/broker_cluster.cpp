@@ -16,8 +16,8 @@ void for_each_queue(const Broker& broker, Visit visit) {
         if (queued > 0) visit(queued);
     });
     broker.admin().presence().visit_entries({}, SIZE_MAX, [&](const PresenceEntry& user) {
-        if (!user.is_dormant) return Visited::done;
-        const auto messages = static_cast<const DormantRecord&>(user).messages();
+        if (!user.is_packed) return Visited::done;
+        const auto messages = static_cast<const PackedRecord&>(user).messages();
         if (!messages.empty()) visit(messages.size());
         return Visited::done;
     });
@@ -84,7 +84,7 @@ void BrokerCluster::end_turn() {
             ++next;
         }
     }
-    if (settings_.dormant_after != 0) return;
+    if (settings_.packed_after != 0) return;
     for (const auto& node : nodes_) node->broker.pack_all(now);
 }
 

@@ -19,7 +19,7 @@ constexpr unsigned most_on_their_way = 5;
 
 BrokerSettings broker_settings(bool packs) {
     BrokerSettings settings;
-    if (packs) settings.dormant_after = 0;
+    if (packs) settings.packed_after = 0;
     settings.recipients_a_turn = 2;
     settings.queue_memory = 1000;  // some of what waits is left to the store
     return settings;

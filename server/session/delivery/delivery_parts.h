@@ -2,7 +2,7 @@
 
 namespace pulsegate {
 
-class DormantSessions;
+class PackedSessions;
 class EventRecorder;
 class Inboxes;
 class PacketSender;
@@ -18,7 +18,7 @@ struct DeliveryParts {
     Inboxes& inboxes;
     Rooms& rooms;
     RoomLogs& room_logs;
-    DormantSessions& dormant;
+    PackedSessions& packed;
     SharedSubscriptions& shared;
     Replay& replay;
 };

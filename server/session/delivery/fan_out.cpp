@@ -15,7 +15,7 @@ namespace pulsegate {
 FanOut::FanOut(const ShardContext& context, const Tables& tables, const DeliveryParts& delivery)
     : settings_(context.settings),
       place_(context.place),
-      dormant_(delivery.dormant),
+      packed_(delivery.packed),
       router_(tables.router),
       retained_(tables.retained),
       presence_(tables.presence),
@@ -216,7 +216,7 @@ FanOut::Found FanOut::visit_recipients(const Message& message, const HashedText&
                                        const Rooms::Audience& audience, Millis now, Visit visit) {
     // Absent clients don't get QoS 0, see `fan_out`.
     const bool is_kept = message.qos != QoS::at_most_once || message.presence_version != 0;
-    if (is_kept) dormant_.wake_subscriber(message.topic);
+    if (is_kept) packed_.unpack_subscriber(message.topic);
     User* const user = owner ? presence_.find(*owner) : nullptr;
     const bool declined = router_.match(topic, publisher, [&](const Match& match) {
         auto& session = static_cast<Session&>(*match.subscriber);

@@ -8,7 +8,7 @@
 #include "server/routing/retained.h"
 #include "server/routing/router.h"
 #include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/replay.h"
@@ -113,7 +113,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
-    DormantSessions& dormant_;
+    PackedSessions& packed_;
     Router& router_;
     Retained& retained_;
     Presence& presence_;

@@ -71,7 +71,7 @@ void Disconnects::end_surplus(Session& session, Millis now) {
     for (int left = inboxes_skipped; left > 0; --left) {
         Absence* const surplus = sessions_.over_quota(session);
         if (!surplus) return;
-        Session& oldest = dormant_.session_of(*surplus);
+        Session& oldest = packed_.session_of(*surplus);
         if (inboxes_.has_handed_out(oldest)) {
             inboxes_.begin_anew(oldest, now);
             continue;

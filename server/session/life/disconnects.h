@@ -2,7 +2,7 @@
 
 #include "server/base/counters.h"
 #include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/presence_announcer.h"
 #include "server/session/delivery/replay.h"
@@ -28,7 +28,7 @@ public:
                 PresenceAnnouncer& announcer, Wills& wills, SessionKeeper& keeper)
         : settings_(context.settings),
           sessions_(tables.sessions),
-          dormant_(delivery.dormant),
+          packed_(delivery.packed),
           inboxes_(delivery.inboxes),
           rooms_(delivery.rooms),
           replay_(delivery.replay),
@@ -56,7 +56,7 @@ private:
 
     const BrokerSettings& settings_;
     SessionTable& sessions_;
-    DormantSessions& dormant_;
+    PackedSessions& packed_;
     Inboxes& inboxes_;
     Rooms& rooms_;
     Replay& replay_;

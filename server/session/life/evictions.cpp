@@ -61,7 +61,7 @@ void Evictions::judge_logins() {
     if (!judged_logins_) return;
     std::size_t left = sessions_a_turn;
     judged_logins_ = presence_.visit_entries(*judged_logins_, users_a_turn, [&](auto& user) {
-        if (user.is_dormant) return Visited::done;
+        if (user.is_packed) return Visited::done;
         for (Device& device : static_cast<User&>(user).devices) {
             auto& session = static_cast<Session&>(device);
             if (!session.link || authorizations_.is_valid(session.password_line)) continue;

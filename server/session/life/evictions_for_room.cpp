@@ -18,7 +18,7 @@ constexpr std::size_t unfair = 64 * 1024 * 1024;
 constexpr std::size_t worth_ending = 8 * 1024 * 1024;
 
 struct BytesInMemory {
-    std::size_t operator()(const DormantRecord& record) const {
+    std::size_t operator()(const PackedRecord& record) const {
         return record.bytes + record.bytes_of_entries();
     }
     std::size_t operator()(const User& user) const {
@@ -36,7 +36,7 @@ struct BytesInMemory {
 
 /// The bytes of everything that waits for the user's clients.
 struct BytesWaiting {
-    std::size_t operator()(const DormantRecord& record) const { return record.queued_bytes(); }
+    std::size_t operator()(const PackedRecord& record) const { return record.queued_bytes(); }
     std::size_t operator()(const User& user) const {
         std::size_t sum = 0;
         for (const Device& device : user.devices) {
@@ -50,7 +50,7 @@ struct BytesWaiting {
 
 template <class Bytes>
 std::size_t bytes_held(const PresenceEntry& user) {
-    return user.is_dormant ? Bytes()(static_cast<const DormantRecord&>(user))
+    return user.is_packed ? Bytes()(static_cast<const PackedRecord&>(user))
                            : Bytes()(static_cast<const User&>(user));
 }
 

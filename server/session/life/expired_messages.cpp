@@ -24,7 +24,7 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
 /// unpacked only if a message has expired, and then the user has another entry.
 const PresenceEntry* ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until,
                                            Millis now) {
-    if (entry.is_dormant && !static_cast<DormantRecord&>(entry).has_expired_messages(now))
+    if (entry.is_packed && !static_cast<PackedRecord&>(entry).has_expired_messages(now))
         return &entry;
     User& user = presence_.unpacked(entry);
     return drop(user, work_until, now) ? &user : nullptr;

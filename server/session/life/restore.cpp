@@ -37,7 +37,7 @@ void Restore::expect(const StoredCounts& counts) {
     sessions_.reserve(counts.owners);
     presence_.reserve(std::max(counts.users, counts.owners));
     subscriptions_.reserve(counts.subscriptions);
-    dormant_.reserve(counts.subscriptions);
+    packed_.reserve(counts.subscriptions);
 }
 
 /// The user's row does not change: if the process dies again meanwhile, the next start awaits the
@@ -54,11 +54,11 @@ bool Restore::packed(const StoredSession& stored, Millis now) {
     PutAbsence absence = stored.absence;
     if (absence.place != 0) return false;
     const Tick ends = tick_after(now + time_left(absence, stored.expiry));
-    if (!dormant_.may_restore(stored.texts, ends, tick_at(now))) return false;
+    if (!packed_.may_restore(stored.texts, ends, tick_at(now))) return false;
     note_sent_before(stored.owner, stored.sent_before);
     if (stored.absence.ends == 0)
         journal_.add_lazily(PutAbsence{stored.owner, absence.ends, absence.place});
-    auto* const record = DormantRecord::make(stored.texts, stored.messages, ends);
+    auto* const record = PackedRecord::make(stored.texts, stored.messages, ends);
     record->device_since = wall_now();
     record->owner = stored.owner;
     record->expiry = stored.expiry;
@@ -66,7 +66,7 @@ bool Restore::packed(const StoredSession& stored, Millis now) {
     record->last_packet_id = some_packet_id();
     record->options = stored.options;
     record->version = static_cast<Version>(stored.protocol);
-    dormant_.restore(*record, tick_at(now));
+    packed_.restore(*record, tick_at(now));
     return true;
 }
 
@@ -82,7 +82,7 @@ Session& Restore::unpacked(const StoredSession& stored) {
                                .options = stored.options,
                                .identifier = stored.identifier});
     Queue messages;
-    for (const DormantMessage& each : stored.messages)
+    for (const PackedMessage& each : stored.messages)
         messages.emplace_back(each.head, each.expires);
     if (!messages.empty())
         outbox_of(session).enqueue(std::move(messages));

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/inboxes.h"
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/journal.h"
@@ -43,10 +43,10 @@ struct StoredSession {
     OwnerId owner = 0;
     std::uint32_t expiry = 0;
     std::uint8_t protocol = 0;
-    DormantRecord::Texts texts{};
+    PackedRecord::Texts texts{};
     std::uint8_t options = 0;  ///< of the subscription
     std::uint32_t identifier = 0;
-    std::span<const DormantMessage> messages{};
+    std::span<const PackedMessage> messages{};
     PutAbsence absence{};
     SentBefore sent_before{};
 };
@@ -59,7 +59,7 @@ public:
             Subscriptions& subscriptions)
         : settings_(context.settings),
           sessions_(tables.sessions),
-          dormant_(delivery.dormant),
+          packed_(delivery.packed),
           presence_(tables.presence),
           inboxes_(delivery.inboxes),
           rooms_(delivery.rooms),
@@ -146,7 +146,7 @@ private:
 
     const BrokerSettings& settings_;
     SessionTable& sessions_;
-    DormantSessions& dormant_;
+    PackedSessions& packed_;
     Presence& presence_;
     Inboxes& inboxes_;
     Rooms& rooms_;

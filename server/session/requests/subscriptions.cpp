@@ -335,7 +335,7 @@ bool Subscriptions::judge_some(Millis now) {
     std::uint64_t work = 0;
     const auto rest =
         presence_.visit_entries(judged_->users, users_judged_a_turn, [&](PresenceEntry& user) {
-            if (!user.is_dormant && !judge_some(static_cast<User&>(user), work, now))
+            if (!user.is_packed && !judge_some(static_cast<User&>(user), work, now))
                 return Visited::unfinished;
             judged_->client = 0;
             return Visited::done;

@@ -18,8 +18,8 @@ const Subscription* subscription_of(const Session& session) {
 }
 
 bool fits_names(const Session& session) {
-    return session.user.name.size() <= DormantRecord::longest_name &&
-           session.client.size() <= DormantRecord::longest_name;
+    return session.user.name.size() <= PackedRecord::longest_name &&
+           session.client.size() <= PackedRecord::longest_name;
 }
 
 bool fits_subscriptions(const SessionState& state) {
@@ -34,7 +34,7 @@ bool fits_queue(const Exchanges& exchanges) {
     const auto fits = [](const QueuedMessage& each) {
         return each.is_stored && !each.has_details();
     };
-    return outbox.queued() <= DormantRecord::most_messages &&
+    return outbox.queued() <= PackedRecord::most_messages &&
            std::ranges::all_of(outbox.queue(), fits);
 }
 
@@ -48,14 +48,14 @@ bool fits_record(const Session& session) {
            fits_subscriptions(session.state) && fits_queue(session.state.exchanges());
 }
 
-DormantRecord* pack(const Session& session) {
+PackedRecord* pack(const Session& session) {
     const Exchanges& exchanges = session.state.exchanges();
-    std::vector<DormantMessage> messages;
+    std::vector<PackedMessage> messages;
     for (const QueuedMessage& each : exchanges.outbox().queue())
         messages.push_back({each, each.expires()});
     const Subscription* const subscription = subscription_of(session);
     const auto filter = subscription ? subscription->filter->text() : std::string_view();
-    auto* const record = DormantRecord::make({session.user.name, session.client, filter}, messages,
+    auto* const record = PackedRecord::make({session.user.name, session.client, filter}, messages,
                                              session.expiry_timer->ends);
     record->device_since = session.since;
     record->owner = session.state.owner;
@@ -68,7 +68,7 @@ DormantRecord* pack(const Session& session) {
     return record;
 }
 
-void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals) {
+void unpack(const PackedRecord& record, Session& session, Outbox::Totals& totals) {
     session.since = record.device_since;
     session.terms.version = record.version;
     session.state.owner = record.owner;

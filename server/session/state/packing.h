@@ -11,9 +11,9 @@ namespace pulsegate {
 bool fits_record(const Session& session);
 
 /// Makes a record of the session's state.
-DormantRecord* pack(const Session& session);
+PackedRecord* pack(const Session& session);
 
 /// Gives a new session the content of the record, without its subscription.
-void unpack(const DormantRecord& record, Session& session, Outbox::Totals& totals);
+void unpack(const PackedRecord& record, Session& session, Outbox::Totals& totals);
 
 }  // namespace pulsegate

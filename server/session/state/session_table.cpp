@@ -110,15 +110,15 @@ SessionTable::Due SessionTable::next(SessionExpiry& expiry) {
     return Due::will;
 }
 
-void SessionTable::replace(Session& session, DormantRecord& record) {
+void SessionTable::replace(Session& session, PackedRecord& record) {
     thread_.assert_here();
     count(0, std::ptrdiff_t{record.bytes} - session.expiry_timer->bytes);
     longest_disconnected_.insert(longest_disconnected_.iterator_to(*session.expiry_timer), record);
-    ++dormant_;
+    ++packed_;
     destroy(session);
 }
 
-void SessionTable::replace(DormantRecord& record, Session& session) {
+void SessionTable::replace(PackedRecord& record, Session& session) {
     thread_.assert_here();
     session.expiry_timer = std::make_unique<SessionExpiry>(session, record.ends);
     session.expiry_timer->bytes = size_of(session) & 0x3fff'ffff;
@@ -126,13 +126,13 @@ void SessionTable::replace(DormantRecord& record, Session& session) {
     count(0, std::ptrdiff_t{session.expiry_timer->bytes} - record.bytes);
     longest_disconnected_.insert(longest_disconnected_.iterator_to(record), *session.expiry_timer);
     longest_disconnected_.erase(longest_disconnected_.iterator_to(record));
-    --dormant_;
+    --packed_;
 }
 
-void SessionTable::add(DormantRecord& record) {
+void SessionTable::add(PackedRecord& record) {
     thread_.assert_here();
     longest_disconnected_.push_back(record);
-    ++dormant_;
+    ++packed_;
     count(1, record.bytes);
 }
 

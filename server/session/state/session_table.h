@@ -54,11 +54,11 @@ public:
     // Presence owns the records of packed sessions.
 
     /// Replaces the session with the record, and destroys the session.
-    void replace(Session& session, DormantRecord& record);
+    void replace(Session& session, PackedRecord& record);
     /// Replaces the record with the session, which is new. The expiry continues.
-    void replace(DormantRecord& record, Session& session);
+    void replace(PackedRecord& record, Session& session);
     /// Adds a record. Its client must have been disconnected for a shorter time than all others.
-    void add(DormantRecord& record);
+    void add(PackedRecord& record);
 
     /// The session that must end because `latest` has exceeded persistent-session-quota; or null.
     Absence* over_quota(Session& latest);
@@ -89,10 +89,10 @@ public:
         for (const auto& session : sessions_) visit(*session);
     }
 
-    std::size_t connected() const { return sessions_.size() + dormant_ - disconnected_; }
+    std::size_t connected() const { return sessions_.size() + packed_ - disconnected_; }
     std::size_t disconnected() const { return disconnected_; }
     std::size_t disconnected_bytes() const { return disconnected_bytes_; }
-    std::size_t dormant() const { return dormant_; }
+    std::size_t packed() const { return packed_; }
 
 private:
     /// How many sessions may move to a lower level of the wheel in one call. Half a million may be
@@ -137,7 +137,7 @@ private:
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;
-    std::size_t dormant_ = 0;             ///< how many of these are packed
+    std::size_t packed_ = 0;             ///< how many of these are packed
     std::size_t disconnected_bytes_ = 0;  ///< see Absence
     [[no_unique_address]] OwnerThread thread_;
 };

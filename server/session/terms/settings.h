@@ -83,9 +83,9 @@ struct BrokerSettings {
     /// Maximum bytes of all wills; beyond it, only small wills are accepted. Derived from
     /// memory-budget; not a setting.
     std::size_t most_will_bytes = 128 * 1024 * 1024;
-    /// How long a client is absent before its session is packed, see DormantSessions; not a
+    /// How long a client is absent before its session is packed, see PackedSessions; not a
     /// setting.
-    Millis dormant_after = 60'000;
+    Millis packed_after = 60'000;
 };
 
 }  // namespace pulsegate

@@ -61,16 +61,16 @@ struct ByPosition {
 };
 
 void dispose(PresenceEntry* entry) {
-    if (entry->is_dormant)
-        DormantRecord::destroy(static_cast<DormantRecord*>(entry));
+    if (entry->is_packed)
+        PackedRecord::destroy(static_cast<PackedRecord*>(entry));
     else
         delete static_cast<User*>(entry);
 }
 
-/// Shows dormant users as a copy without devices.
+/// Shows packed users as a copy without devices.
 template <class Result>
 Result show_to(const std::function<Result(User&)>& visitor, PresenceEntry& entry) {
-    if (!entry.is_dormant) return visitor(static_cast<User&>(entry));
+    if (!entry.is_packed) return visitor(static_cast<User&>(entry));
     User copy(entry.user_name());
     copy.copy_presence(entry);
     return visitor(copy);
@@ -295,7 +295,7 @@ void Presence::forget_some(WallMillis now, Millis kept,
     };
     const auto rest = visit_entries(sweep_, users() / 60 + 1, [&](PresenceEntry& entry) {
         if (!due(entry)) return Visited::done;
-        // A dormant user has a session, so this one is not dormant.
+        // A packed user has a session, so this one is not packed.
         User& user = static_cast<User&>(entry);
         if (user.online()) return Visited::done;
         if (forgotten) forgotten(user);

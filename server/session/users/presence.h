@@ -41,7 +41,7 @@ std::string to_json(const PresenceChange& change);
 
 /// The users with this shard as their home, and which of them are online. It owns the users, and
 /// knows devices but no connections; it belongs to the shard's thread and has no clock. A user may
-/// be dormant: a look-up by name unpacks the user.
+/// be packed: a look-up by name unpacks the user.
 ///
 /// A user's version grows with every change, and follows the wall clock's milliseconds up to the
 /// stored floor. So it keeps growing after the user was forgotten, and after a restart. After a
@@ -54,13 +54,13 @@ public:
     Presence(const Presence&) = delete;
     Presence& operator=(const Presence&) = delete;
 
-    /// `unpack` replaces a dormant entry with a user.
+    /// `unpack` replaces a packed entry with a user.
     using Unpack = std::function<User&(PresenceEntry&)>;
     void unpack_by(Unpack unpack) { unpack_ = std::move(unpack); }
     User& unpacked(PresenceEntry& entry) const {
-        return entry.is_dormant ? unpack_(entry) : static_cast<User&>(entry);
+        return entry.is_packed ? unpack_(entry) : static_cast<User&>(entry);
     }
-    /// Replaces an unpacked user with a dormant one, or the reverse. The new entry gets the
+    /// Replaces an unpacked user with a packed one, or the reverse. The new entry gets the
     /// presence data of the old one. It owns the new entry, and gives the old one back.
     void replace(PresenceEntry& old, PresenceEntry& replacement);
 
@@ -107,7 +107,7 @@ public:
     [[nodiscard]] bool end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
                                    const std::function<void(const User&, Millis)>& lost);
 
-    /// Shows the user with that name, if there is one, without unpacking the user. For a dormant
+    /// Shows the user with that name, if there is one, without unpacking the user. For a packed
     /// user, it shows a copy without devices.
     void show(std::string_view name, const std::function<void(User&)>& visitor) const;
 
@@ -117,7 +117,7 @@ public:
     /// `show`; the visitor must not look up users by name.
     std::optional<PresencePosition> visit(PresencePosition after, std::size_t most,
                                           const std::function<bool(User&)>&) const;
-    /// The same, but shows dormant entries as they are. The visitor may replace the entry that it
+    /// The same, but shows packed entries as they are. The visitor may replace the entry that it
     /// is shown. It may also forget it, but then must not return `unfinished`.
     std::optional<PresencePosition> visit_entries(
         PresencePosition after, std::size_t most,

@@ -33,16 +33,16 @@ Millis unpacked_time(std::int32_t time) {
 /// If a user has more devices, only the latest ones are compared.
 constexpr int devices_compared = 1000;
 
-std::size_t allocation(const DormantRecord::Texts& texts, std::size_t messages,
+std::size_t allocation(const PackedRecord::Texts& texts, std::size_t messages,
                        std::size_t expiries) {
-    return sizeof(DormantRecord) + messages * sizeof(QueuedHead) + expiries * sizeof(Millis) +
+    return sizeof(PackedRecord) + messages * sizeof(QueuedHead) + expiries * sizeof(Millis) +
            texts.user.size() + texts.client.size() + texts.filter.size();
 }
 
 }  // namespace
 
 std::string_view PresenceEntry::user_name() const {
-    if (is_dormant) return static_cast<const DormantRecord&>(*this).user();
+    if (is_packed) return static_cast<const PackedRecord&>(*this).user();
     return static_cast<const User&>(*this).name;
 }
 
@@ -86,7 +86,7 @@ Millis User::longest_limit() const {
     return longest;
 }
 
-DormantRecord::DormantRecord(const Texts& texts, std::size_t messages, std::size_t expiries,
+PackedRecord::PackedRecord(const Texts& texts, std::size_t messages, std::size_t expiries,
                              Tick ends)
     : PresenceEntry(true),
       Absence(ends, true),
@@ -99,13 +99,13 @@ DormantRecord::DormantRecord(const Texts& texts, std::size_t messages, std::size
     bytes = allocation(texts, 0, 0) & 0x3fff'ffff;
 }
 
-DormantRecord* DormantRecord::make(const Texts& texts, std::span<const DormantMessage> messages,
+PackedRecord* PackedRecord::make(const Texts& texts, std::span<const PackedMessage> messages,
                                    Tick ends) {
     const bool any_expires =
-        std::ranges::any_of(messages, [](const DormantMessage& each) { return each.expires != 0; });
+        std::ranges::any_of(messages, [](const PackedMessage& each) { return each.expires != 0; });
     const std::size_t expiries = any_expires ? messages.size() : 0;
     void* const memory = ::operator new(allocation(texts, messages.size(), expiries));
-    auto* const made = new (memory) DormantRecord(texts, messages.size(), expiries, ends);
+    auto* const made = new (memory) PackedRecord(texts, messages.size(), expiries, ends);
     for (std::size_t i = 0; i < messages.size(); ++i)
         new (const_cast<QueuedHead*>(made->queue() + i)) QueuedHead(messages[i].head);
     for (std::size_t i = 0; i < expiries; ++i)
@@ -116,18 +116,18 @@ DormantRecord* DormantRecord::make(const Texts& texts, std::span<const DormantMe
     return made;
 }
 
-void DormantRecord::destroy(DormantRecord* record) {
-    record->~DormantRecord();
+void PackedRecord::destroy(PackedRecord* record) {
+    record->~PackedRecord();
     ::operator delete(record);
 }
 
-std::size_t DormantRecord::queued_bytes() const {
+std::size_t PackedRecord::queued_bytes() const {
     std::size_t sum = 0;
     for (const QueuedHead& each : messages()) sum += each.cost;
     return sum;
 }
 
-bool DormantRecord::has_expired_messages(Millis now) const {
+bool PackedRecord::has_expired_messages(Millis now) const {
     return std::ranges::any_of(expiries(), [&](Millis each) { return has_expired(each, now); });
 }
 

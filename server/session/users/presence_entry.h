@@ -54,10 +54,10 @@ struct PresencePosition {
     }
 };
 
-/// The presence data of a user. A user with a packed session (a DormantRecord) has nothing else in
+/// The presence data of a user. A user with a packed session (a PackedRecord) has nothing else in
 /// memory.
 struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
-    explicit PresenceEntry(bool is_dormant) : is_dormant(is_dormant) {}
+    explicit PresenceEntry(bool is_packed) : is_packed(is_packed) {}
     PresenceEntry(const PresenceEntry&) = delete;
     PresenceEntry& operator=(const PresenceEntry&) = delete;
 
@@ -84,7 +84,7 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     bool is_awaited : 1 = false;
     bool is_untold : 1 = false;  ///< subscribers must not know about the user yet
     bool stayed : 1 = false;     ///< was online for at least a minute before
-    const bool is_dormant : 1;
+    const bool is_packed : 1;
 };
 
 /// One user, who is online while any device is online, or while awaited.
@@ -110,14 +110,14 @@ struct User : PresenceEntry {
 static_assert(sizeof(User) <= 104);  // the next smaller allocator size than 112
 
 /// A message in the queue of a record; its body is not in memory.
-struct DormantMessage {
+struct PackedMessage {
     QueuedHead head;
     Millis expires;  ///< 0: never
 };
 
 /// A user with one disconnected session as the only device, packed into one allocation. Data of
 /// variable size follows the record.
-struct DormantRecord final : PresenceEntry, Absence {
+struct PackedRecord final : PresenceEntry, Absence {
     static constexpr std::size_t most_messages = 16;
     static constexpr std::size_t longest_name = std::numeric_limits<std::uint8_t>::max();
 
@@ -128,9 +128,9 @@ struct DormantRecord final : PresenceEntry, Absence {
     };
     /// The names must not be longer than `longest_name`, nor the messages more than
     /// `most_messages`.
-    static DormantRecord* make(const Texts& texts, std::span<const DormantMessage> messages,
+    static PackedRecord* make(const Texts& texts, std::span<const PackedMessage> messages,
                                Tick ends);
-    static void destroy(DormantRecord* record);
+    static void destroy(PackedRecord* record);
 
     std::string_view user() const { return {text(), user_size_}; }
     std::string_view client() const { return {text() + user_size_, client_size_}; }
@@ -157,8 +157,8 @@ struct DormantRecord final : PresenceEntry, Absence {
     Version version = Version::v3_1_1;
 
 private:
-    DormantRecord(const Texts& texts, std::size_t messages, std::size_t expiries, Tick ends);
-    ~DormantRecord() = default;
+    PackedRecord(const Texts& texts, std::size_t messages, std::size_t expiries, Tick ends);
+    ~PackedRecord() = default;
 
     const QueuedHead* queue() const { return reinterpret_cast<const QueuedHead*>(this + 1); }
     const Millis* expiry_times() const {
@@ -173,6 +173,6 @@ private:
     const std::uint8_t expiries_;
 };
 
-static_assert(sizeof(DormantRecord) <= 104);  // with names, filter and a message, it is below 168
+static_assert(sizeof(PackedRecord) <= 104);  // with names, filter and a message, it is below 168
 
 }  // namespace pulsegate

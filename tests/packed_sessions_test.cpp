@@ -25,12 +25,12 @@ namespace {
 /// What can be packed is packed at the end of each turn.
 BrokerSettings packing() {
     BrokerSettings settings;
-    settings.dormant_after = 0;
+    settings.packed_after = 0;
     return settings;
 }
 
-std::size_t dormant(DurableCluster& brokers, unsigned shard = 0) {
-    return brokers->broker(shard).admin().sessions().dormant();
+std::size_t packed(DurableCluster& brokers, unsigned shard = 0) {
+    return brokers->broker(shard).admin().sessions().packed();
 }
 
 /// All that is known of a session and its user.
@@ -114,27 +114,27 @@ TEST_CASE("a session that is packed and unpacked is what it was") {
                               !(queued > 0 && has_identifier);
         const auto before = state_of(*session);
         const auto waiting = broker.waiting();
-        REQUIRE(dormant(brokers) == 0);
+        REQUIRE(packed(brokers) == 0);
         brokers->end_turn();
-        CHECK(dormant(brokers) == is_small);
+        CHECK(packed(brokers) == is_small);
         CHECK(broker.admin().sessions().disconnected() == 1);
         CHECK(broker.subscriptions() == subscribes);
         CHECK(broker.waiting() == waiting);
         CHECK(state_of(*broker.logins().find(user, id)) == before);
-        CHECK(dormant(brokers) == 0);
+        CHECK(packed(brokers) == 0);
     }
 }
 
-TEST_CASE("a dormant client comes back to what waits for it, in order") {
+TEST_CASE("a packed client comes back to what waits for it, in order") {
     DurableCluster brokers(1, packing());
     PlainClient client(brokers, "client", "ann");
     leave_session(brokers, client, "x");
-    REQUIRE(dormant(brokers) == 1);
+    REQUIRE(packed(brokers) == 1);
     publish(brokers, "x", "one");
     publish(brokers, "x", "two");
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     publish(brokers, "inbox/ann", "three");
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     client.connect(false);
     brokers.settle();
     const auto messages = client.take_messages();
@@ -142,10 +142,10 @@ TEST_CASE("a dormant client comes back to what waits for it, in order") {
     CHECK(messages[0].text == "one");
     CHECK(messages[1].text == "two");
     CHECK(messages[2].text == "three");
-    CHECK(dormant(brokers) == 0);
+    CHECK(packed(brokers) == 0);
 }
 
-TEST_CASE("a client that is dormant when the process dies loses nothing") {
+TEST_CASE("a client that is packed when the process dies loses nothing") {
     DurableCluster brokers(1, packing());
     std::list<PlainClient> clients;
     for (const char* name : {"a", "b", "c"}) {
@@ -153,9 +153,9 @@ TEST_CASE("a client that is dormant when the process dies loses nothing") {
         leave_session(brokers, clients.back(), std::string("t/") + name);
     }
     publish(brokers, "t/a", "one");
-    REQUIRE(dormant(brokers) == 3);
+    REQUIRE(packed(brokers) == 3);
     brokers.crash();
-    CHECK(dormant(brokers) == 3);
+    CHECK(packed(brokers) == 3);
     CHECK(brokers->broker(0).waiting() == 1);
     publish(brokers, "t/a", "two");
     publish(brokers, "t/b", "three");
@@ -194,7 +194,7 @@ TEST_CASE("a restart packs no user that has more than a record holds") {
     brokers.settle();
     brokers.crash();
     CHECK(brokers->broker(0).admin().sessions().disconnected() == 8);
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     CHECK(brokers->broker(0).subscriptions() == 9);
     publish(brokers, "x", "hello");
     for (PlainClient* each : {&plain, &same}) {
@@ -204,7 +204,7 @@ TEST_CASE("a restart packs no user that has more than a record holds") {
     }
 }
 
-TEST_CASE("a dormant session ends in the same tick as any other") {
+TEST_CASE("a packed session ends in the same tick as any other") {
     constexpr Millis second = 1000;
     BrokerSettings settings;
     settings.max_session_expiry = 600 * second;
@@ -219,14 +219,14 @@ TEST_CASE("a dormant session ends in the same tick as any other") {
         }
         const auto& sessions = brokers->broker(0).admin().sessions();
         const Tick first = sessions.now() + 601;
-        std::size_t most_dormant = 0;
+        std::size_t most_packed = 0;
         while (sessions.disconnected() > 0) {
             tick(brokers, step);
-            most_dormant = std::max(most_dormant, sessions.dormant());
+            most_packed = std::max(most_packed, sessions.packed());
             if (sessions.now() < first) CHECK(sessions.disconnected() == 200);
             if (sessions.now() >= first + 3) CHECK(sessions.disconnected() == 0);
         }
-        if (step == second) CHECK(most_dormant == 200);
+        if (step == second) CHECK(most_packed == 200);
         CHECK(brokers->sum(&Counters::sessions_expired) == 200);
         CHECK(brokers->broker(0).subscriptions() == 0);
     }
@@ -237,14 +237,14 @@ TEST_CASE("a session that is away for less than a minute, or ends soon, is not p
     PlainClient client(brokers, "client");
     leave_session(brokers, client, "x");
     for (int i = 0; i < 58; ++i) tick(brokers, 1000);
-    CHECK(dormant(brokers) == 0);
+    CHECK(packed(brokers) == 0);
     for (int i = 0; i < 64; ++i) tick(brokers, 1000);
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     publish(brokers, "x", "hello");
-    CHECK(dormant(brokers) == 0);
+    CHECK(packed(brokers) == 0);
 }
 
-TEST_CASE("the session that has been away for longest ends first, dormant or not") {
+TEST_CASE("the session that has been away for longest ends first, packed or not") {
     BrokerSettings settings = packing();
     settings.persistent_session_quota = 3;
     DurableCluster brokers(1, settings);
@@ -259,7 +259,7 @@ TEST_CASE("the session that has been away for longest ends first, dormant or not
     leave("c", "y");
     REQUIRE(broker.logins().find("b", "b"));  // and is unpacked
     leave("d", "z");
-    CHECK(dormant(brokers) == 3);
+    CHECK(packed(brokers) == 3);
     CHECK_FALSE(broker.admin().presence().find("a")->has_device());
     leave("e", "v");
     CHECK_FALSE(broker.logins().find("b", "b"));
@@ -268,7 +268,7 @@ TEST_CASE("the session that has been away for longest ends first, dormant or not
     CHECK(broker.logins().find("d", "d"));
 }
 
-TEST_CASE("pages of users are the same when users are packed or woken between them") {
+TEST_CASE("pages of users are the same when users are packed or unpacked between them") {
     DurableCluster brokers(1, packing());
     std::list<PlainClient> clients;
     std::vector<std::string> users;
@@ -288,7 +288,7 @@ TEST_CASE("pages of users are the same when users are packed or woken between th
                                     user.last_seen());
                 return true;
             });
-            for (auto woken = random() % 5; woken > 0; --woken)
+            for (auto unpacked = random() % 5; unpacked > 0; --unpacked)
                 presence.find(users[random() % users.size()]);
             if (random() % 2 == 0) brokers->end_turn();
         } while (from);
@@ -299,11 +299,11 @@ TEST_CASE("pages of users are the same when users are packed or woken between th
     for (unsigned seed = 1; seed < 50; ++seed) CHECK(visit(seed) == all);
 }
 
-TEST_CASE("other shards send what a dormant session has subscribed to") {
+TEST_CASE("other shards send what a packed session has subscribed to") {
     DurableCluster brokers(2, packing());
     PlainClient client(brokers, client_at(0, 2, "client"));
     leave_session(brokers, client, "x");
-    REQUIRE(dormant(brokers, 0) == 1);
+    REQUIRE(packed(brokers, 0) == 1);
     CHECK(brokers->interest(0).wants(std::string_view("x")));
     publish(brokers, "x", "hello", client_at(1, 2, "publisher"));
     client.connect(false);
@@ -314,14 +314,14 @@ TEST_CASE("other shards send what a dormant session has subscribed to") {
     CHECK_FALSE(brokers->interest(0).wants(std::string_view("x")));
 }
 
-TEST_CASE("asking for the presence of a dormant user does not unpack the user") {
+TEST_CASE("asking for the presence of a packed user does not unpack the user") {
     DurableCluster brokers(1, packing());
     PlainClient client(brokers, "client", "ann");
     leave_session(brokers, client, "x");
-    REQUIRE(dormant(brokers) == 1);
+    REQUIRE(packed(brokers) == 1);
     const Broker& broker = brokers->broker(0);
     const auto described = broker.admin().describe("ann", brokers->now);
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     PlainClient watcher(brokers, "watcher");
     watcher.connect(true);
     for (const char* filter : {"presence/ann", "presence/+"}) {
@@ -331,24 +331,24 @@ TEST_CASE("asking for the presence of a dormant user does not unpack the user") 
         CHECK(std::ranges::any_of(
             messages, [&](const PlainClient::Message& each) { return each.text == described; }));
     }
-    CHECK(dormant(brokers) == 1);
+    CHECK(packed(brokers) == 1);
     REQUIRE(broker.logins().find("ann", "client"));
     CHECK(broker.admin().describe("ann", brokers->now) == described);
 }
 
-TEST_CASE("a dormant session can be evicted, and described") {
+TEST_CASE("a packed session can be evicted, and described") {
     DurableCluster brokers(1, packing());
     PlainClient client(brokers, "client", "ann");
     leave_session(brokers, client, "x");
     publish(brokers, "x", "hello");
-    REQUIRE(dormant(brokers) == 1);
+    REQUIRE(packed(brokers) == 1);
     Broker& broker = brokers->broker(0);
     const auto described = broker.admin().client("ann", "client", brokers->now).clients;
     REQUIRE(described.size() == 1);
     CHECK(described[0].queued == 1);
     CHECK(described[0].filters.size() == 1);
     brokers->end_turn();
-    REQUIRE(dormant(brokers) == 1);
+    REQUIRE(packed(brokers) == 1);
     const auto evicted = broker.admin().evict(
         {.user = "ann", .ends_sessions = true, .arrived_by = wall_now() + 1000}, brokers->now);
     CHECK(evicted.ended == 1);
@@ -357,7 +357,7 @@ TEST_CASE("a dormant session can be evicted, and described") {
     CHECK(broker.subscriptions() == 0);
 }
 
-TEST_CASE("when sessions take too much memory, the dormant user with most of it pays") {
+TEST_CASE("when sessions take too much memory, the packed user with most of it pays") {
     BrokerSettings settings = packing();
     settings.persistent_session_bytes = 4000;
     DurableCluster brokers(1, settings);
@@ -368,7 +368,7 @@ TEST_CASE("when sessions take too much memory, the dormant user with most of it 
     };
     leave("small");
     leave(std::string(250, 'l'));
-    REQUIRE(dormant(brokers) == 2);
+    REQUIRE(packed(brokers) == 2);
     for (int i = 0;
          i < 40 && brokers->broker(0).admin().presence().find(std::string(250, 'l'))->has_device();
          ++i) {

@@ -1,4 +1,4 @@
-#include "server/session/delivery/dormant_sessions.h"
+#include "server/session/delivery/packed_sessions.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace pulsegate {
 
-DormantSessions::DormantSessions(const ShardContext& context, const Tables& tables,
+PackedSessions::PackedSessions(const ShardContext& context, const Tables& tables,
                                  const Rooms& rooms, PacketSender& sender)
     : interest_(tables.interest),
       presence_(tables.presence),
@@ -21,16 +21,16 @@ DormantSessions::DormantSessions(const ShardContext& context, const Tables& tabl
       waiting_(sender.queues().totals()),
       journal_(context.journal),
       receipts_(context.receipts),
-      away_for_(static_cast<Tick>(context.settings.dormant_after / 1000)),
+      away_for_(static_cast<Tick>(context.settings.packed_after / 1000)),
       look_ahead_(2 * away_for_) {
     presence_.unpack_by([this](PresenceEntry& entry) -> User& {
-        return unpack(static_cast<DormantRecord&>(entry));
+        return unpack(static_cast<PackedRecord&>(entry));
     });
 }
 
 // -- to unpack --
 
-User& DormantSessions::unpack(DormantRecord& record) {
+User& PackedSessions::unpack(PackedRecord& record) {
     thread_.assert_here();
     leave(record);
     User& user = *new User(record.user());  // presence owns it
@@ -46,60 +46,60 @@ User& DormantSessions::unpack(DormantRecord& record) {
         interest_.remove(filter, record.table);
     }
     sessions_.replace(record, session);
-    DormantRecord::destroy(&record);
+    PackedRecord::destroy(&record);
     return user;
 }
 
-Session& DormantSessions::session_of(Absence& absence) {
-    if (!absence.is_dormant) return static_cast<SessionExpiry&>(absence).session;
-    User& user = unpack(static_cast<DormantRecord&>(absence));
+Session& PackedSessions::session_of(Absence& absence) {
+    if (!absence.is_packed) return static_cast<SessionExpiry&>(absence).session;
+    User& user = unpack(static_cast<PackedRecord&>(absence));
     return static_cast<Session&>(user.devices.front());
 }
 
 // -- to pack --
 
-void DormantSessions::sweep(Tick now, bool may_pack) {
+void PackedSessions::sweep(Tick now, bool may_pack) {
     thread_.assert_here();
     do {
         if (!sweep_) sweep_ = Sweep{.end = presence_.latest(), .until = now + look_ahead_};
         const auto rest = presence_.visit_entries(sweep_->done, presence_.users() / 60 + 1,
                                                   [&](PresenceEntry& entry) {
-                                                      look_at(entry, now, may_pack);
+                                                      pack_or_unpack(entry, now, may_pack);
                                                       return Visited::done;
                                                   });
         if (rest && *rest < sweep_->end) {
             sweep_->done = *rest;
             continue;
         }
-        asleep_until_ = sweep_->until;
+        all_last_until_ = sweep_->until;
         sweep_.reset();
-    } while (asleep_until_ < now);  // repeats only if the clock has jumped
+    } while (all_last_until_ < now);  // repeats only if the clock has jumped
 }
 
-void DormantSessions::pack_all(Tick now) {
+void PackedSessions::pack_all(Tick now) {
     thread_.assert_here();
     presence_.visit_entries({}, SIZE_MAX, [&](PresenceEntry& entry) {
-        if (!entry.is_dormant) pack_if_idle(static_cast<User&>(entry), now);
+        if (!entry.is_packed) pack_if_idle(static_cast<User&>(entry), now);
         return Visited::done;
     });
 }
 
-void DormantSessions::look_at(PresenceEntry& entry, Tick now, bool may_pack) {
-    if (!entry.is_dormant) {
+void PackedSessions::pack_or_unpack(PresenceEntry& entry, Tick now, bool may_pack) {
+    if (!entry.is_packed) {
         if (may_pack) pack_if_idle(static_cast<User&>(entry), now);
         return;
     }
-    auto& record = static_cast<DormantRecord&>(entry);
+    auto& record = static_cast<PackedRecord&>(entry);
     if (record.ends <= sweep_->until) unpack(record);
 }
 
-void DormantSessions::pack_if_idle(User& user, Tick now) {
+void PackedSessions::pack_if_idle(User& user, Tick now) {
     if (user.online() || user.sessions != 1) return;
     const auto& session = static_cast<const Session&>(user.devices.front());
     if (may_pack(session, now)) pack(static_cast<Session&>(user.devices.front()));
 }
 
-bool DormantSessions::may_pack(const Session& session, Tick now) const {
+bool PackedSessions::may_pack(const Session& session, Tick now) const {
     if (!fits_record(session)) return false;
     const Tick ends = session.expiry_timer->ends;
     // The disconnect, as in tick_after.
@@ -113,7 +113,7 @@ bool DormantSessions::may_pack(const Session& session, Tick now) const {
 }
 
 /// True if the store has the session, with the bodies of its messages.
-bool DormantSessions::is_in_store(const Session& session) const {
+bool PackedSessions::is_in_store(const Session& session) const {
     const auto is_safe = [&](const QueuedMessage& each) {
         return !each.has_body() ||
                (journal_.is_committed(each.body->unit) && !receipts_.is_collected(each.stamp));
@@ -121,9 +121,9 @@ bool DormantSessions::is_in_store(const Session& session) const {
     return std::ranges::all_of(session.state.exchanges().outbox().queue(), is_safe);
 }
 
-void DormantSessions::pack(Session& session) {
+void PackedSessions::pack(Session& session) {
     const std::unique_ptr<User> user(&session.user);
-    DormantRecord& record = *pulsegate::pack(session);
+    PackedRecord& record = *pulsegate::pack(session);
     enter(record);  // before the filter is removed, so that other shards never miss it
     session.state.unsubscribe_all(router_);
     sessions_.replace(session, record);
@@ -131,7 +131,7 @@ void DormantSessions::pack(Session& session) {
 }
 
 /// Enters the record in the totals and tables.
-void DormantSessions::enter(DormantRecord& record) {
+void PackedSessions::enter(PackedRecord& record) {
     waiting_.messages += record.messages().size();
     waiting_.bytes += record.queued_bytes();
     if (record.filter().empty()) return;
@@ -139,7 +139,7 @@ void DormantSessions::enter(DormantRecord& record) {
     by_filter_.insert(&record);
 }
 
-void DormantSessions::leave(DormantRecord& record) {
+void PackedSessions::leave(PackedRecord& record) {
     waiting_.messages -= record.messages().size();
     waiting_.bytes -= record.queued_bytes();
     if (!record.filter().empty()) by_filter_.erase(&record);
@@ -147,14 +147,14 @@ void DormantSessions::leave(DormantRecord& record) {
 
 // -- after a restart --
 
-bool DormantSessions::may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const {
+bool PackedSessions::may_restore(const PackedRecord::Texts& texts, Tick ends, Tick now) const {
     return ends > now + look_ahead_ && !presence_.has(texts.user) &&
            !rooms_.has_rooms(texts.user) && !by_filter_.contains(texts.filter);
 }
 
-void DormantSessions::restore(DormantRecord& record, Tick now) {
+void PackedSessions::restore(PackedRecord& record, Tick now) {
     thread_.assert_here();
-    asleep_until_ = now + look_ahead_;
+    all_last_until_ = now + look_ahead_;
     enter(record);
     presence_.restore(record);
     sessions_.add(record);

@@ -29,13 +29,13 @@ namespace pulsegate {
 /// thread.
 ///
 /// No other object may refer to a packed session: see `may_pack`.
-class DormantSessions {
+class PackedSessions {
 public:
-    DormantSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
+    PackedSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
                     PacketSender& sender);
 
     /// Unpacks the sessions that have subscribed to the topic.
-    void wake_subscriber(std::string_view topic) {
+    void unpack_subscriber(std::string_view topic) {
         if (by_filter_.empty()) return;
         const auto found = by_filter_.find(topic);
         if (found != by_filter_.end()) unpack(**found);
@@ -53,9 +53,9 @@ public:
     /// Call it once a second.
     void shrink() { shrink_if_sparse(by_filter_); }
     /// May a session of before the restart be restored as a record, with these texts?
-    bool may_restore(const DormantRecord::Texts& texts, Tick ends, Tick now) const;
+    bool may_restore(const PackedRecord::Texts& texts, Tick ends, Tick now) const;
     /// Adds a restored record. Everything about it is known, except the user's presence.
-    void restore(DormantRecord& record, Tick now);
+    void restore(PackedRecord& record, Tick now);
 
     std::size_t subscriptions() const { return by_filter_.size(); }
 
@@ -64,29 +64,29 @@ private:
         using is_transparent = void;
         using is_avalanching = void;
         std::size_t operator()(std::string_view filter) const { return keyed_hash(filter); }
-        std::size_t operator()(const DormantRecord* record) const {
+        std::size_t operator()(const PackedRecord* record) const {
             return (*this)(record->filter());
         }
     };
     struct Equal {
         using is_transparent = void;
-        bool operator()(const DormantRecord* a, const DormantRecord* b) const { return a == b; }
-        bool operator()(std::string_view filter, const DormantRecord* record) const {
+        bool operator()(const PackedRecord* a, const PackedRecord* b) const { return a == b; }
+        bool operator()(std::string_view filter, const PackedRecord* record) const {
             return record->filter() == filter;
         }
-        bool operator()(const DormantRecord* record, std::string_view filter) const {
+        bool operator()(const PackedRecord* record, std::string_view filter) const {
             return record->filter() == filter;
         }
     };
 
-    User& unpack(DormantRecord& record);
-    void look_at(PresenceEntry& entry, Tick now, bool may_pack);
+    User& unpack(PackedRecord& record);
+    void pack_or_unpack(PresenceEntry& entry, Tick now, bool may_pack);
     void pack_if_idle(User& user, Tick now);
     bool may_pack(const Session& session, Tick now) const;
     bool is_in_store(const Session& session) const;
     void pack(Session& session);
-    void enter(DormantRecord& record);
-    void leave(DormantRecord& record);
+    void enter(PackedRecord& record);
+    void leave(PackedRecord& record);
 
     Interest& interest_;
     Presence& presence_;
@@ -100,7 +100,7 @@ private:
     const Tick look_ahead_;  ///< duration of two sweeps
 
     /// The records that have a subscription.
-    boost::unordered_flat_set<DormantRecord*, Hash, Equal> by_filter_;
+    boost::unordered_flat_set<PackedRecord*, Hash, Equal> by_filter_;
 
     /// One pass over all users.
     struct Sweep {
@@ -110,7 +110,7 @@ private:
         Tick until = 0;          ///< users with sessions that end until then are unpacked
     };
     std::optional<Sweep> sweep_;
-    Tick asleep_until_ = 0;  ///< no packed session ends before this tick
+    Tick all_last_until_ = 0;  ///< no packed session ends before this tick
     [[no_unique_address]] OwnerThread thread_;
 };
 
