@@ -101,7 +101,7 @@ std::vector<Operation> first_unit() {
 std::vector<Operation> next_unit(Stamp stamp, std::size_t size) {
     PutMessage put{.stamp = stamp, .message = message("topic", std::string(size, 'x'))};
     put.receivers.push_back({.owner = 1});
-    return {put, PutAbsence{.owner = 1, .ends = static_cast<WallMillis>(stamp)}};
+    return {put, PutSessionExpiry{.owner = 1, .ends = static_cast<WallMillis>(stamp)}};
 }
 
 /// 200 messages of 40,000 bytes.

@@ -278,13 +278,13 @@ TEST_CASE("after a refusal, only the last state of a row is kept") {
         all.journal.add_lazily(PutUser{.name = i % 2 == 0 ? "alice" : "bob", .version = i});
         all.journal.add_lazily(PutRetained{.stamp = 10 * i, .message = message(10 * i)});
         all.journal.add_lazily(DropRetained{10 * i - 1, "x"});  // late
-        all.journal.add_lazily(i % 2 == 0 ? Operation(PutAbsence{.owner = 7, .ends = WallMillis(i)})
-                                          : Operation(DropAbsence{7}));
-        all.journal.add_lazily(PutAway{.user = "alice", .place = i});
+        all.journal.add_lazily(i % 2 == 0 ? Operation(PutSessionExpiry{.owner = 7, .ends = WallMillis(i)})
+                                          : Operation(DropSessionExpiry{7}));
+        all.journal.add_lazily(PutRoomPosition{.user = "alice", .position = i});
         all.journal.flush();
     }
     all.journal.add(PutOwner{.owner = 7});
-    all.journal.add_lazily(DropAway{"alice"});
+    all.journal.add_lazily(DropRoomPosition{"alice"});
     all.journal.flush();
     CHECK(all.journal.refused_bytes() > 10'000 * sizeof(Operation));
 
@@ -298,9 +298,9 @@ TEST_CASE("after a refusal, only the last state of a row is kept") {
     CHECK(std::get<PutUser>(operations[1]).version == 1999);
     CHECK(std::get<PutUser>(operations[2]).version == 2000);
     CHECK(std::get<PutRetained>(operations[3]).stamp == 20'000);
-    CHECK(std::get<PutAbsence>(operations[4]).ends == 2000);
+    CHECK(std::get<PutSessionExpiry>(operations[4]).ends == 2000);
     CHECK(std::get<PutOwner>(operations[5]).owner == 7);
-    CHECK(std::get<DropAway>(operations[6]).user == "alice");
+    CHECK(std::get<DropRoomPosition>(operations[6]).user == "alice");
 
     all.refuse();
     CHECK(all.journal.refused_bytes() == left);

@@ -230,7 +230,7 @@ TEST_CASE(
 TEST_CASE("messages that a member acknowledged on a clean session do not come after two restarts") {
     Lobby lobby;
     PlainClient tablet(lobby.brokers, "tablet", lobby.away_name);
-    lobby.brokers.crash();  // `away` has a session, and a place of its own
+    lobby.brokers.crash();  // `away` has a session, and a position of its own
     tablet.connect(true);
     lobby.away.connect(false);
     lobby.brokers.settle();

@@ -67,10 +67,10 @@ public:
         if (!owner || (!owner->session && plain_.add(owner->plain, stored))) return;
         home(*owner).subscription(session_of(*owner), stored);
     }
-    void absence(PutAbsence stored) override {
+    void session_expiry(PutSessionExpiry stored) override {
         Owner* const owner = find(stored.owner);
         if (!owner) return;
-        owner->absence = stored;
+        owner->session_expiry = stored;
         owner->sent_before.was_connected = false;
     }
     void incoming(PutIncoming stored) override {
@@ -138,7 +138,7 @@ public:
         if (!std::exchange(bans_ended_, true)) expired_.push_back(DropEndedBans{time});
     }
     void member(const PutMember& stored) override { shards_[home_of(stored.user)]->member(stored); }
-    void away(const PutAway& stored) override { away_.push_back(stored); }
+    void room_position(const PutRoomPosition& stored) override { room_positions_.push_back(stored); }
     void revocation(const PutRevocation& stored) override {
         kept_out_.revocations.push_back(stored);
     }
@@ -165,13 +165,13 @@ public:
                 begin_absence(owner);
         }
         for (Owner& owner : owners_)  // their lifetime depends on the other owners
-            if (is_inbox(owner)) home(owner).inbox_absence(*owner.session, owner.absence, now_);
+            if (is_inbox(owner)) home(owner).inbox_expiry(*owner.session, owner.session_expiry, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (Restore* shard : shards_) shard->begin_versions_at(start.version_floor);
         for (const PutUser& each : users_) restore_user(each);
         for (const auto& [user, owner] : with_will_) begin_absence(*owner);
         note_devices();
-        for (const PutAway& each : away_) shards_[home_of(each.user)]->away(each);
+        for (const PutRoomPosition& each : room_positions_) shards_[home_of(each.user)]->room_position(each);
         restore_logs(start.owners);
         for (Restore* shard : shards_) shard->finish();
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
@@ -187,15 +187,15 @@ private:
     struct Owner {
         OwnerId id;
         unsigned shard;
-        Session* session = nullptr;  ///< null: only `plain` and its absence were read
+        Session* session = nullptr;  ///< null: only `plain` and its session expiry were read
         PlainSession plain{};
-        PutAbsence absence{};
+        PutSessionExpiry session_expiry{};
         SentBefore sent_before{};
     };
 
     /// The user's row tells when the will of a connected client is due.
     static bool may_be_awaited(const Owner& owner) {
-        return owner.session && owner.session->state.will() && owner.absence.ends == 0;
+        return owner.session && owner.session->state.will() && owner.session_expiry.ends == 0;
     }
     /// No client could come back before the store was read.
     void restore_user(const PutUser& stored) {
@@ -205,7 +205,7 @@ private:
         const auto [first, last] = with_will_.equal_range(stored.name);
         for (auto each = first; each != last; ++each) {
             const Owner& owner = *each->second;
-            home.awaited(*owner.session, owner.absence, owner.sent_before, *until);
+            home.awaited(*owner.session, owner.session_expiry, owner.sent_before, *until);
         }
         with_will_.erase(first, last);
     }
@@ -220,7 +220,7 @@ private:
     /// device, the rooms would take such members for users who never had one and missed everything.
     void note_devices() {
         std::set<std::string_view> known;
-        for (const PutAway& each : away_) known.insert(each.user);
+        for (const PutRoomPosition& each : room_positions_) known.insert(each.user);
         for (const Owner& owner : owners_) {
             if (!owner.session || !home(owner).is_of_member(*owner.session)) continue;
             const bool is_new = known.insert(owner.session->user.name).second;
@@ -303,7 +303,7 @@ private:
     StoredSession stored(const Owner& owner) {
         StoredSession session = plain_.get(owner.plain);
         session.owner = owner.id;
-        session.absence = owner.absence;
+        session.session_expiry = owner.session_expiry;
         session.sent_before = owner.sent_before;
         return session;
     }
@@ -315,7 +315,7 @@ private:
     static bool is_inbox(const Owner& owner) { return owner.session && owner.session->is_inbox(); }
     void begin_absence(Owner& owner) {
         if (!owner.session && home(owner).packed(stored(owner), now_)) return;
-        home(owner).absence(session_of(owner), owner.absence, owner.sent_before, now_);
+        home(owner).session_expiry(session_of(owner), owner.session_expiry, owner.sent_before, now_);
     }
 
     /// Null if the owner has ended. Most rows come in the order of owners; then it is the last
@@ -424,7 +424,7 @@ private:
     std::size_t waiting_ = 0;
     std::map<OwnerId, Log> logs_;
     std::map<std::string, Merged> merged_;
-    std::vector<PutAway> away_;
+    std::vector<PutRoomPosition> room_positions_;
     Unread under_way_;
     std::map<OwnerId, Retired> retired_;
     struct ByText {

@@ -74,10 +74,10 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const DropSubscription& what) {
                        subscriptions_.erase({what.owner, what.filter});
                    },
-                   [&](const PutAbsence& what) {
-                       if (known(what.owner)) absence(what);
+                   [&](const PutSessionExpiry& what) {
+                       if (known(what.owner)) session_expiry(what);
                    },
-                   [&](const DropAbsence& what) { absences_.erase(what.owner); },
+                   [&](const DropSessionExpiry& what) { absences_.erase(what.owner); },
                    [&](const PutIncoming& what) {
                        if (known(what.owner)) incoming(what);
                    },
@@ -117,8 +117,8 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const DropMember& what) {
                        members_.erase({what.topic, what.user});
                    },
-                   [&](const PutAway& what) { away(what); },
-                   [&](const DropAway& what) { away_.erase(what.user); },
+                   [&](const PutRoomPosition& what) { room_position(what); },
+                   [&](const DropRoomPosition& what) { room_positions_.erase(what.user); },
                    [&](const PutEvent& what) {
                        const auto last = events_.empty() ? 0 : events_.rbegin()->first;
                        events_[last + 1] = fmt::format("{} {}", what.kind, what.body);
@@ -225,7 +225,7 @@ void StoredState::subscription(const PutSubscription& put) {
     found->second.owed = owed;
 }
 
-void StoredState::absence(PutAbsence put) { absences_[put.owner] = {put.ends, put.place}; }
+void StoredState::session_expiry(PutSessionExpiry put) { absences_[put.owner] = {put.ends, put.position}; }
 
 void StoredState::incoming(PutIncoming put) { incoming_.insert({put.owner, put.packet_id}); }
 
@@ -282,7 +282,7 @@ void StoredState::member(const PutMember& put) {
     members_.emplace(std::pair(put.topic, put.user), put.since);
 }
 
-void StoredState::away(const PutAway& put) { away_[put.user] = put.place; }
+void StoredState::room_position(const PutRoomPosition& put) { room_positions_[put.user] = put.position; }
 
 void StoredState::revocation(const PutRevocation& put) {
     const auto known = revocations_.emplace(put.user, put.before).first;
@@ -380,7 +380,8 @@ std::string StoredState::text() const {
         out += fmt::format("ban {} {} {}\n", fmt::join(target, "/"), ban.first, ban.second);
     for (const auto& [key, since] : members_)
         out += fmt::format("member {} {} {}\n", key.first, key.second, since);
-    for (const auto& [user, place] : away_) out += fmt::format("away {} {}\n", user, place);
+    for (const auto& [user, position] : room_positions_)
+        out += fmt::format("away {} {}\n", user, position);
     for (const auto& [user, before] : revocations_)
         out += fmt::format("revocation {} {}\n", user, before);
     for (const auto& [number, line] : events_) out += fmt::format("event {} {}\n", number, line);

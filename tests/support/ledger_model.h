@@ -35,7 +35,7 @@ public:
 
     void owner(const PutOwner& put) override;
     void subscription(const PutSubscription& put) override;
-    void absence(PutAbsence put) override;
+    void session_expiry(PutSessionExpiry put) override;
     void incoming(PutIncoming put) override;
     void exchange(PutExchange put, bool released) override;
     void will(const PutWill& put) override;
@@ -45,7 +45,7 @@ public:
     void ban(const PutBan& put) override;
     void revocation(const PutRevocation& put) override;
     void member(const PutMember& put) override;
-    void away(const PutAway& put) override;
+    void room_position(const PutRoomPosition& put) override;
 
 private:
     using Line = std::string;
@@ -82,7 +82,7 @@ private:
     std::map<std::array<std::string, 3>, std::pair<WallMillis, Line>> bans_;
     std::map<std::string, std::int64_t> revocations_;
     std::map<std::pair<std::string, std::string>, Stamp> members_;
-    std::map<std::string, Stamp> away_;
+    std::map<std::string, Stamp> room_positions_;
     std::map<Stamp, WaitingMessage> about_;                ///< of those that somebody waits for
     std::map<std::pair<Stamp, OwnerId>, Receiver> early_;  ///< they came before their message
     std::map<EventNumber, Line> events_;

@@ -116,8 +116,8 @@ private:
         switch (below(38)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
-            case 2: return PutAbsence{.owner = owner(), .ends = below(1000), .place = near()};
-            case 3: return DropAbsence{.owner = owner()};
+            case 2: return PutSessionExpiry{.owner = owner(), .ends = below(1000), .position = near()};
+            case 3: return DropSessionExpiry{.owner = owner()};
             case 4: return PutIncoming{.owner = owner(), .packet_id = packet()};
             case 5: return DropIncoming{.owner = owner(), .packet_id = packet()};
             case 6:
@@ -155,8 +155,8 @@ private:
             case 25: return PutEvent{.kind = static_cast<std::uint8_t>(below(4)), .body = name()};
             case 26: return PutDeadLetter{{.event = {1 + below(5), 0, name()}, .why = name()}};
             case 27: return DropDeadLetters{.number = 1 + below(5)};
-            case 28: return PutAway{.user = name(), .place = near()};
-            case 29: return DropAway{.user = name()};
+            case 28: return PutRoomPosition{.user = name(), .position = near()};
+            case 29: return DropRoomPosition{.user = name()};
             case 31: return RetireOwner{owner()};
             case 30: return OweRetained{owner(), name(), below(2) == 0};
             default: return put_message();
@@ -214,7 +214,7 @@ LedgerScript written_script() {
         {put(10, {{.owner = 1}, {.owner = 2, .qos = QoS::exactly_once, .identifiers = {1, 300}}})});
     to.commit();
     to.add({put(11, {{.owner = 3, .retain = true}}, 9000)});
-    to.add({PutAbsence{.owner = 1, .ends = 1234567}});
+    to.add({PutSessionExpiry{.owner = 1, .ends = 1234567}});
     to.add({put(12, {{.owner = 1, .share = share_of("$share/g/a")}, {.owner = 3}})});
     to.commit();
     to.add({PutIncoming{.owner = 1, .packet_id = 7}, put(13, {{.owner = 2}})});
@@ -260,7 +260,7 @@ LedgerScript written_script() {
             PutDelayed{.id = 103, .user = "ann", .name = "n", .message = message("d", "three")}});
     to.add({CancelDelayed{.id = 102, .user = "bob"}, CancelDelayed{.user = "ann", .name = "n"},
             CancelDelayed{.user = "ann", .name = "n"}});
-    to.add({DropWill{.owner = 1}, DropAbsence{.owner = 1}});
+    to.add({DropWill{.owner = 1}, DropSessionExpiry{.owner = 1}});
     to.add({PutSubscription{.owner = 1, .filter = "a/#", .options = 2},
             OweRetained{.owner = 1, .filter = "a/#", .owed = true}});
     to.add({PutSubscription{.owner = 1, .filter = "a/#"}});

@@ -39,7 +39,7 @@ bool FanOut::publish(Message&& message, const Session* publisher, Millis now,
                     "message to {} delivered, but not retained: retain-available is off",
                     in_quotes(message.topic));
     const bool is_acknowledged = message.qos != QoS::at_most_once;
-    // A room's message needs a stamp even without a store: the places of members are stamps.
+    // A room's message needs a stamp even without a store: the positions of members are stamps.
     const bool needs_stamp = is_acknowledged && (journal_.is_on() || rooms_.is_room(message.topic));
     if (retained || needs_stamp) message.stamp = next_stamp();
     if (retained) {

@@ -150,7 +150,7 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     sessions_.start_expiry(inbox, now);
     if (inbox.state.owner == 0) return;
     const auto time = WallMillis{inbox.state.expiry()} * 1000;
-    journal_.add_lazily(PutAbsence{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
+    journal_.add_lazily(PutSessionExpiry{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
 void Inboxes::find_handed_out(Session& inbox) {

@@ -76,7 +76,7 @@ void Journal::append(Operation operation) {
 }
 
 void Journal::returned(OwnerId owner) {
-    add_lazily(DropAbsence{owner});
+    add_lazily(DropSessionExpiry{owner});
     last_return_ = unit();
 }
 

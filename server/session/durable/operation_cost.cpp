@@ -33,8 +33,8 @@ const auto cost_of_parts = Overloaded{
     [](const DropUser& drop) { return drop.name.size(); },
     [](const PutMember& put) { return put.topic.size() + put.user.size(); },
     [](const DropMember& drop) { return drop.topic.size() + drop.user.size(); },
-    [](const PutAway& put) { return put.user.size(); },
-    [](const DropAway& drop) { return drop.user.size(); },
+    [](const PutRoomPosition& put) { return put.user.size(); },
+    [](const DropRoomPosition& drop) { return drop.user.size(); },
     [](const PutEvent& put) { return put.body.size(); },
     [](const auto&) { return std::size_t{0}; },
 };

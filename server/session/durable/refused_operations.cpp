@@ -18,7 +18,7 @@ namespace pulsegate {
 namespace {
 
 /// A row that some operations replace as a whole: a row of a user, of an owner's absence, of a
-/// member's place or of a retained message.
+/// member's position or of a retained message.
 struct ReplacedRow {
     enum class Table : std::uint8_t { user, away, absence, retained };
 
@@ -51,16 +51,16 @@ const auto row_that_is_replaced = Overloaded{
     [](const DropUser& drop) {
         return std::optional(ReplacedRow{ReplacedTable::user, 0, drop.name});
     },
-    [](const PutAway& put) {
+    [](const PutRoomPosition& put) {
         return std::optional(ReplacedRow{ReplacedTable::away, 0, put.user});
     },
-    [](const DropAway& drop) {
+    [](const DropRoomPosition& drop) {
         return std::optional(ReplacedRow{ReplacedTable::away, 0, drop.user});
     },
-    [](const PutAbsence& put) {
+    [](const PutSessionExpiry& put) {
         return std::optional(ReplacedRow{ReplacedTable::absence, put.owner});
     },
-    [](const DropAbsence& drop) {
+    [](const DropSessionExpiry& drop) {
         return std::optional(ReplacedRow{ReplacedTable::absence, drop.owner});
     },
     [](const PutRetained& put) {

@@ -56,12 +56,12 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         sessions_.await(session, now + ended.limit);
     else
         sessions_.start_expiry(session, now);
-    const Stamp place = rooms_.has_rooms(user.name) ? rooms_.place_now() : 0;
-    session.expiry_timer->place = place;
+    const Stamp position = rooms_.has_rooms(user.name) ? rooms_.position_now() : 0;
+    session.expiry_timer->position = position;
     if (stops) return leave_to_next_start(session);
     if (session.state.owner != 0)
-        journal_.add_lazily(PutAbsence{
-            session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, place});
+        journal_.add_lazily(PutSessionExpiry{
+            session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, position});
     end_surplus(session, now);
 }
 
@@ -103,7 +103,7 @@ void Disconnects::tell_history(const Session& session, const Ending& ending, Mil
 /// passed.
 void Disconnects::leave_to_next_start(const Session& session) {
     journal_.add_lazily(
-        PutAbsence{.owner = session.state.owner, .place = session.expiry_timer->place});
+        PutSessionExpiry{.owner = session.state.owner, .position = session.expiry_timer->position});
 }
 
 /// Also ends logins that still wait for the store. Otherwise a user could come online after all

@@ -51,13 +51,13 @@ std::optional<Millis> Restore::user(const PutUser& stored, Millis now) {
 }
 
 bool Restore::packed(const StoredSession& stored, Millis now) {
-    PutAbsence absence = stored.absence;
-    if (absence.place != 0) return false;
-    const Tick ends = tick_after(now + time_left(absence, stored.expiry));
+    PutSessionExpiry expiry = stored.session_expiry;
+    if (expiry.position != 0) return false;
+    const Tick ends = tick_after(now + time_left(expiry, stored.expiry));
     if (!packed_.may_restore(stored.texts, ends, tick_at(now))) return false;
     note_sent_before(stored.owner, stored.sent_before);
-    if (stored.absence.ends == 0)
-        journal_.add_lazily(PutAbsence{stored.owner, absence.ends, absence.place});
+    if (stored.session_expiry.ends == 0)
+        journal_.add_lazily(PutSessionExpiry{stored.owner, expiry.ends, expiry.position});
     auto* const record = PackedRecord::make(stored.texts, stored.messages, ends);
     record->device_since = wall_now();
     record->owner = stored.owner;
@@ -183,7 +183,7 @@ void Restore::message(const MessageRef& message, const Receiver& receiver) {
 }
 
 /// How long the session is kept from now on. If its client was connected, its absence begins now.
-Millis Restore::time_left(PutAbsence& stored, std::uint32_t expiry) {
+Millis Restore::time_left(PutSessionExpiry& stored, std::uint32_t expiry) {
     const auto longest = Millis{expiry} * 1000;
     const WallMillis wall = wall_now();
     if (stored.ends == 0) {
@@ -202,38 +202,38 @@ void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
         journal_.add_lazily(DropExchange{.owner = owner, .packet_id = 0});
 }
 
-void Restore::absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now) {
+void Restore::session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis now) {
     note_sent_before(session.state.owner, sent_before);
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
-    if (was_here) note_place(session, stored);
+    if (was_here) note_position(session, stored);
     const auto left = time_left(stored, session.state.expiry());
-    if (was_here) journal_.add_lazily(PutAbsence{session.state.owner, stored.ends, stored.place});
+    if (was_here) journal_.add_lazily(PutSessionExpiry{session.state.owner, stored.ends, stored.position});
     sessions_.start_expiry(session, now - (longest - left));
-    session.expiry_timer->place = stored.place;
+    session.expiry_timer->position = stored.position;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// The absence is stored without an end, so that its time does not begin for the next start either.
-void Restore::awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until) {
+/// The session expiry is stored without an end, so that its time does not begin for the next start either.
+void Restore::awaited(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis until) {
     note_sent_before(session.state.owner, sent_before);
-    note_place(session, stored);
-    journal_.add_lazily(PutAbsence{.owner = session.state.owner, .place = stored.place});
+    note_position(session, stored);
+    journal_.add_lazily(PutSessionExpiry{.owner = session.state.owner, .position = stored.position});
     sessions_.await(session, until);
-    session.expiry_timer->place = stored.place;
+    session.expiry_timer->position = stored.position;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// An orderly stop has stored the place already.
-void Restore::note_place(const Session& session, PutAbsence& absence) {
-    if (absence.place == 0 && rooms_.has_rooms(session.user.name))
-        absence.place = rooms_.place_now();
+/// An orderly stop has stored the position already.
+void Restore::note_position(const Session& session, PutSessionExpiry& expiry) {
+    if (expiry.position == 0 && rooms_.has_rooms(session.user.name))
+        expiry.position = rooms_.position_now();
 }
 
 /// Restores an inbox's expiry. It began with the latest message, at the time of its stamp. The
 /// stamp may be later than that if the clock was set back. All other restarts of the expiry are
 /// stored.
-void Restore::inbox_absence(Session& inbox, PutAbsence stored, Millis now) {
+void Restore::inbox_expiry(Session& inbox, PutSessionExpiry stored, Millis now) {
     inboxes_.find_handed_out(inbox);
     const auto longest = Millis{inbox.state.expiry()} * 1000;
     const Queue& queue = inbox.state.exchanges().outbox().queue();

@@ -47,7 +47,7 @@ struct StoredSession {
     std::uint8_t options = 0;  ///< of the subscription
     std::uint32_t identifier = 0;
     std::span<const PackedMessage> messages{};
-    PutAbsence absence{};
+    PutSessionExpiry session_expiry{};
     SentBefore sent_before{};
 };
 
@@ -79,7 +79,7 @@ public:
     void member(const PutMember& stored) { rooms_.restore(stored); }
     bool has_members(std::string_view room) const { return rooms_.members(room) != nullptr; }
     /// Call it after all members.
-    void away(const PutAway& stored) { rooms_.restore(stored); }
+    void room_position(const PutRoomPosition& stored) { rooms_.restore(stored); }
     /// Is it a device of a user who has rooms? Call it after all members.
     bool is_of_member(const Session& session) const {
         return !session.is_inbox() && rooms_.has_rooms(session.user.name);
@@ -99,7 +99,7 @@ public:
     /// Restores the whole session as a record. Returns false if it can't be one. Call it after all
     /// members.
     bool packed(const StoredSession& stored, Millis now);
-    /// Restores it without its absence.
+    /// Restores it without its session expiry.
     Session& unpacked(const StoredSession& stored);
     Session* owner(const PutOwner& stored);
     /// The session ended with the process, and its messages are dropped.
@@ -130,18 +130,18 @@ public:
     void message(const MessageRef& message, const Receiver& receiver);
     /// No client is connected yet: the session's expiry continues, or begins if its end is not
     /// stored (0). Call it after all members.
-    void absence(Session& session, PutAbsence stored, SentBefore sent_before, Millis now);
+    void session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis now);
     /// The same for a session of an awaited user: its expiry begins at `until`.
-    void awaited(Session& session, PutAbsence stored, SentBefore sent_before, Millis until);
-    /// The absence of an inbox. Call it after all other sessions and all messages.
-    void inbox_absence(Session& inbox, PutAbsence stored, Millis now);
+    void awaited(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis until);
+    /// The expiry of an inbox. Call it after all other sessions and all messages.
+    void inbox_expiry(Session& inbox, PutSessionExpiry stored, Millis now);
 
     void finish();
 
 private:
-    static Millis time_left(PutAbsence& stored, std::uint32_t expiry);
+    static Millis time_left(PutSessionExpiry& stored, std::uint32_t expiry);
     void note_sent_before(OwnerId owner, SentBefore sent_before);
-    void note_place(const Session& session, PutAbsence& absence);
+    void note_position(const Session& session, PutSessionExpiry& expiry);
     Outbox& outbox_of(Session& session);
 
     const BrokerSettings& settings_;

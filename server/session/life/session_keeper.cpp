@@ -33,15 +33,15 @@ void SessionKeeper::resume(Session& session, Millis now) {
 }
 
 void SessionKeeper::end_awaited(Session& session, Millis now) {
-    journal_.add_lazily(PutAbsence{session.state.owner,
+    journal_.add_lazily(PutSessionExpiry{session.state.owner,
                                    wall_now() + WallMillis{session.state.expiry()} * 1000,
-                                   session.expiry_timer->place});
+                                   session.expiry_timer->position});
     if (SessionTable::will_due(session) <= tick_at(now)) wills_.publish(session, now);
 }
 
 void SessionKeeper::catch_up(Session& session, Millis now) {
     if (!rooms_.has_rooms(session.user.name)) return;
-    rooms_.place_changes();
+    rooms_.note_position_change();
     if (room_logs_.has_missed(session, now)) room_logs_.catch_up(session, now);
 }
 

@@ -17,33 +17,33 @@ namespace {
 
 constexpr Stamp everything = std::numeric_limits<Stamp>::max();
 
-/// The place of an absent device. A device without a place is leaving just now.
-Stamp place_of_device(const Session& session) {
-    return session.expiry_timer ? session.expiry_timer->place : everything;
+/// The position of an absent device. A device without a position is leaving just now.
+Stamp position_of_device(const Session& session) {
+    return session.expiry_timer ? session.expiry_timer->position : everything;
 }
 
 }  // namespace
 
 bool RoomLogs::is_behind(const Session& session, Stamp since, const Message& message) {
     if (session.link || message.qos == QoS::at_most_once) return false;
-    return message.stamp > std::max(place_of_device(session), since);
+    return message.stamp > std::max(position_of_device(session), since);
 }
 
-/// Usually a message is later than all places, so one comparison is enough.
+/// Usually a message is later than all positions, so one comparison is enough.
 bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
                          const Message& message) const {
     if (settings_.inbox_expiry == 0 || (user && user->has_device())) return false;
-    if (message.stamp > rooms_.latest_place()) return true;
-    return message.stamp > std::max(rooms_.away(name), since);
+    if (message.stamp > rooms_.latest_position()) return true;
+    return message.stamp > std::max(rooms_.position_of(name), since);
 }
 
 Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
     thread_.assert_here();
     Log& log = find_or_create(message->topic);
-    // Another shard stores the message. It must wait until the places are stored, because these
+    // Another shard stores the message. It must wait until the positions are stored, because these
     // tell which members are behind.
     const PartRef part = parts.part();
-    if (part && part->collects() && !rooms_.are_places_stored()) journal_.await_retries(part);
+    if (part && part->collects() && !rooms_.are_positions_stored()) journal_.await_retries(part);
     const Delivery delivery{.message = message,
                             .qos = std::min(message->qos, settings_.max_qos),
                             .retain = message->retain};
@@ -79,7 +79,7 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
     outbox.order_last();
 }
 
-// -- places --
+// -- positions --
 
 /// No message waits longer than this for a user without a device.
 Stamp RoomLogs::oldest_in_inboxes(Millis now) const {
@@ -87,18 +87,18 @@ Stamp RoomLogs::oldest_in_inboxes(Millis now) const {
     return stamp_at(expiry_clock(now) - settings_.inbox_expiry);
 }
 
-Stamp RoomLogs::place_without_device(std::string_view user, Millis now) const {
-    return std::max(rooms_.away(user), oldest_in_inboxes(now));
+Stamp RoomLogs::position_without_device(std::string_view user, Millis now) const {
+    return std::max(rooms_.position_of(user), oldest_in_inboxes(now));
 }
 
-/// The lowest place of the user's absent devices.
-Stamp RoomLogs::place_of_devices(const User& user, Stamp since) const {
+/// The lowest position of the user's absent devices.
+Stamp RoomLogs::position_of_devices(const User& user, Stamp since) const {
     Stamp least = everything;
     for (const Device& device : user.devices) {
         ++work_;
         const auto& session = static_cast<const Session&>(device);
         if (!session.is_inbox() && !session.link)
-            least = std::min(least, std::max(place_of_device(session), since));
+            least = std::min(least, std::max(position_of_device(session), since));
     }
     return least;
 }
@@ -115,7 +115,7 @@ const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     return outbox.queued() > 0 ? &outbox : nullptr;
 }
 
-bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
+bool RoomLogs::has_missed(std::string_view user, Stamp position, Millis now) {
     thread_.assert_here();
     bool found = false;
     if (logs_.empty()) return found;
@@ -123,7 +123,7 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
         if (found) return;
         ++work_;
         const Outbox* const outbox = queue_of(topic, now);
-        found = outbox && outbox->queue().back().stamp > std::max(place, since);
+        found = outbox && outbox->queue().back().stamp > std::max(position, since);
     });
     return found;
 }
@@ -131,10 +131,10 @@ bool RoomLogs::has_missed(std::string_view user, Stamp place, Millis now) {
 /// Takes the newest messages of all rooms by turns, because a queue has limited room. So no sender
 /// can fill it from one room at the cost of the other rooms. It takes memory for an entry of each
 /// message, but not for bodies.
-RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis now) {
+RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp position, Millis now) {
     const std::string& user = session.user.name;
     Backlog backlog;
-    if (!has_missed(user, place, now)) return backlog;
+    if (!has_missed(user, position, now)) return backlog;
     std::vector<Unread> rooms;
     // If a reload lowers the limits, a room keeps its messages, and its members get as many.
     QueueBounds::Bounds& largest = backlog.largest_room;
@@ -147,15 +147,15 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
         rooms.push_back({.topic = logs_.find(topic)->first,
                          .next = outbox->queue().rbegin(),
                          .end = outbox->queue().rend(),
-                         .place = std::max(place, since)});
+                         .position = std::max(position, since)});
     });
     const auto newest = [](const Unread& room) { return room.next->stamp; };
     std::ranges::sort(rooms, std::ranges::greater(), newest);
     const auto most = std::max<std::size_t>({settings_.max_queued_messages, largest.messages, 1});
-    const std::vector<Stamp> queued = queued_after(session, place);
+    const std::vector<Stamp> queued = queued_after(session, position);
     const auto take_newest = [&](Unread& room) {
         ++work_;
-        if (room.next == room.end || room.next->stamp <= room.place) return true;
+        if (room.next == room.end || room.next->stamp <= room.position) return true;
         const QueuedMessage& each = *room.next++;
         if (std::ranges::binary_search(queued, each.stamp)) return false;
         if (backlog.messages.size() < most)
@@ -173,12 +173,12 @@ RoomLogs::Backlog RoomLogs::missed(const Session& session, Stamp place, Millis n
 
 /// Returns the later messages that the device has in its queue already, ascending. While the room
 /// was open, the device's own subscription may have brought some of them.
-std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) const {
+std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp position) const {
     std::vector<Stamp> stamps;
     const Outbox& outbox = session.state.exchanges().outbox();
     work_ += outbox.queued();
     for (const QueuedMessage& each : outbox.queue())
-        if (each.stamp > place) stamps.push_back(each.stamp);
+        if (each.stamp > position) stamps.push_back(each.stamp);
     std::ranges::sort(stamps);
     return stamps;
 }
@@ -187,15 +187,15 @@ std::vector<Stamp> RoomLogs::queued_after(const Session& session, Stamp place) c
 std::size_t RoomLogs::missed(const Session& device, Millis now) {
     thread_.assert_here();
     if (device.link || logs_.empty()) return 0;
-    const Stamp place = place_of_device(device);
+    const Stamp position = position_of_device(device);
     const std::size_t most = std::max<std::size_t>(settings_.max_queued_messages, 1);
-    const std::vector<Stamp> queued = queued_after(device, place);
+    const std::vector<Stamp> queued = queued_after(device, position);
     std::size_t missed = 0;
     rooms_.visit_rooms_of(device.user.name, [&](std::string_view topic, Stamp since) {
         ++work_;
         const Outbox* const outbox = queue_of(topic, now);
         if (!outbox) return;
-        const Stamp later_than = std::max(place, since);
+        const Stamp later_than = std::max(position, since);
         auto next = outbox->queue().rbegin();
         for (; next != outbox->queue().rend() && next->stamp > later_than; ++next) {
             if (missed >= std::max<std::size_t>(most, outbox->queued())) break;
@@ -207,20 +207,20 @@ std::size_t RoomLogs::missed(const Session& device, Millis now) {
 }
 
 bool RoomLogs::has_missed(const Session& device, Millis now) {
-    return !device.link && has_missed(device.user.name, place_of_device(device), now);
+    return !device.link && has_missed(device.user.name, position_of_device(device), now);
 }
 
 void RoomLogs::catch_up(Session& device, Millis now) {
     if (device.link) return;  // another connection takes the session over
-    enqueue(device, missed(device, place_of_device(device), now), now);
+    enqueue(device, missed(device, position_of_device(device), now), now);
 }
 
 bool RoomLogs::has_missed(std::string_view user, Millis now) {
-    return has_missed(user, place_without_device(user, now), now);
+    return has_missed(user, position_without_device(user, now), now);
 }
 
 void RoomLogs::catch_up_inbox(Session& inbox, Millis now) {
-    enqueue(inbox, missed(inbox, place_without_device(inbox.user.name, now), now), now);
+    enqueue(inbox, missed(inbox, position_without_device(inbox.user.name, now), now), now);
 }
 
 void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
@@ -269,8 +269,8 @@ RoomLogs::Content RoomLogs::content(std::string_view topic, Millis now) {
     return content;
 }
 
-std::size_t RoomLogs::Content::later_than(Stamp place) const {
-    return static_cast<std::size_t>(stamps.end() - std::ranges::upper_bound(stamps, place));
+std::size_t RoomLogs::Content::later_than(Stamp position) const {
+    return static_cast<std::size_t>(stamps.end() - std::ranges::upper_bound(stamps, position));
 }
 
 std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const User* user,
@@ -278,7 +278,7 @@ std::size_t RoomLogs::waiting(const Content& log, std::string_view name, const U
     ++work_;
     if (!user || !user->has_device()) {
         std::size_t waiting =
-            log.later_than(std::max({since, rooms_.away(name), log.oldest_in_inboxes}));
+            log.later_than(std::max({since, rooms_.position_of(name), log.oldest_in_inboxes}));
         if (!user) return waiting;
         for (const Device& inbox : user->devices)
             waiting += static_cast<const Session&>(inbox).state.exchanges().outbox().waiting();
@@ -301,7 +301,7 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
     const std::size_t queued = device.state.exchanges().outbox().waiting();
     // Its own subscription may bring the latest message in a later turn.
     if (has_own) return std::max<std::size_t>(queued, 1);
-    return queued + log.later_than(std::max(place_of_device(device), since));
+    return queued + log.later_than(std::max(position_of_device(device), since));
 }
 
 // -- when there is too little room --
@@ -351,14 +351,14 @@ void RoomLogs::sweep(Millis now) {
         const auto& topic = log->first;
         if (topic != sweep_.topic) {
             const Stamp latest = next_stamp();
-            sweep_ = {.topic = topic, .places = {latest, latest}};
+            sweep_ = {.topic = topic, .positions = {latest, latest}};
             sender_.queues().drop_expired(log->second.queue, log->second.owner, now);
         }
         const auto* const members = rooms_.members(topic);
         if (members && !sweep(*members, left, now)) return;
-        if (!members) sweep_.places = {everything, everything};
+        if (!members) sweep_.positions = {everything, everything};
         left -= std::min(left - 1,
-                         drop_done(topic, log->second, sweep_.places) / messages_for_a_member);
+                         drop_done(topic, log->second, sweep_.positions) / messages_for_a_member);
         sweep_ = {.topic = topic + '\0'};
         if (log->second.queue.outbox().queued() > 0) continue;
         if (log->second.owner != 0) journal_.add_lazily(EndOwner{log->second.owner});
@@ -366,43 +366,43 @@ void RoomLogs::sweep(Millis now) {
     }
 }
 
-/// Returns false if members are left. Members that leave meanwhile have later places.
+/// Returns false if members are left. Members that leave meanwhile have later positions.
 bool RoomLogs::sweep(const Rooms::Members& members, std::size_t& left, Millis now) {
     auto next = members.upper_bound(sweep_.member);
     for (; next != members.end() && left > 1; ++next, --left) {
         ++work_;
         const auto& [name, since] = *next;
-        const Places places = places_of(name, since, now);
-        sweep_.places.got = std::min(sweep_.places.got, places.got);
-        sweep_.places.done = std::min(sweep_.places.done, places.done);
+        const Positions positions = positions_of(name, since, now);
+        sweep_.positions.got = std::min(sweep_.positions.got, positions.got);
+        sweep_.positions.done = std::min(sweep_.positions.done, positions.done);
         sweep_.member = name;
     }
     return next == members.end();
 }
 
-RoomLogs::Places RoomLogs::places_of(std::string_view name, Stamp since, Millis now) const {
+RoomLogs::Positions RoomLogs::positions_of(std::string_view name, Stamp since, Millis now) const {
     const User* const user = presence_.find(name);
     if (user && user->has_device()) {
-        const Stamp place = place_of_devices(*user, since);
-        return {place, place};
+        const Stamp position = position_of_devices(*user, since);
+        return {position, position};
     }
     if (settings_.inbox_expiry == 0) return {everything, everything};
-    const Stamp got = std::max(since, rooms_.away(name));
+    const Stamp got = std::max(since, rooms_.position_of(name));
     return {got, std::max(got, oldest_in_inboxes(now))};
 }
 
 /// Drops the messages that every member has. Returns the number of messages that it has examined.
-std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Places& places) {
+std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Positions& positions) {
     const Outbox& outbox = log.queue.outbox();
     const std::size_t queued = outbox.queued();
-    if (queued == 0 || outbox.queue().front().stamp > places.done) return 0;
+    if (queued == 0 || outbox.queue().front().stamp > positions.done) return 0;
     work_ += queued;
     std::size_t done = 0;
     std::size_t got = 0;
     for (const QueuedMessage& each : outbox.queue()) {
-        if (each.stamp > places.done) break;
+        if (each.stamp > positions.done) break;
         ++done;
-        got += each.stamp <= places.got;
+        got += each.stamp <= positions.got;
     }
     counters_.dropped_session_ended += done - got;
     if (done > got)

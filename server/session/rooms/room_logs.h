@@ -25,7 +25,7 @@ namespace pulsegate {
 
 /// Messages that were published to rooms at QoS 1 and 2 while members were absent. Each message is
 /// kept once for all members on this shard, and in the store once for each shard. Each member has a
-/// place, and is **behind** if there are later messages. When the member comes back, these messages
+/// position, and is **behind** if there are later messages. When the member comes back, these messages
 /// go into its own queue. A log has the bounds of one queue, and ends when no member is behind. In
 /// an open room, an absent device with its own subscription gets the message into its queue
 /// instead. RoomLogs belongs to the shard's thread.
@@ -71,7 +71,7 @@ public:
         std::vector<Stamp> stamps{};  ///< ascending
         Stamp oldest_in_inboxes = 0;  ///< older messages do not wait for users without a device
 
-        std::size_t later_than(Stamp place) const;
+        std::size_t later_than(Stamp position) const;
     };
     Content content(std::string_view topic, Millis now);
     /// How many messages wait for an offline member, in the room and in a queue: the maximum over
@@ -127,7 +127,7 @@ private:
     struct Unread {
         std::string_view topic;
         Queue::const_reverse_iterator next, end;
-        Stamp place;  ///< later messages were missed
+        Stamp position;  ///< later messages were missed
     };
     /// The options with which a session gets the messages of a room, from its own subscriptions.
     struct Terms {
@@ -135,7 +135,7 @@ private:
         std::vector<std::uint32_t> identifiers{};
     };
 
-    struct Places {
+    struct Positions {
         Stamp got = 0;   ///< the member has not received later messages
         Stamp done = 0;  ///< it will get later messages when it comes back
     };
@@ -143,25 +143,25 @@ private:
     struct Sweep {
         std::string topic{};
         std::string member{};
-        Places places{};  ///< the minimum of all members so far
+        Positions positions{};  ///< the minimum of all members so far
     };
 
     Log& find_or_create(const std::string& topic);
     const Outbox* queue_of(std::string_view topic, Millis now);
-    bool has_missed(std::string_view user, Stamp place, Millis now);
-    Backlog missed(const Session& session, Stamp place, Millis now);
-    std::vector<Stamp> queued_after(const Session& session, Stamp place) const;
+    bool has_missed(std::string_view user, Stamp position, Millis now);
+    Backlog missed(const Session& session, Stamp position, Millis now);
+    std::vector<Stamp> queued_after(const Session& session, Stamp position) const;
     void enqueue(Session& session, const Backlog& backlog, Millis now);
     Terms terms_of(const Session& session, std::string_view topic) const;
     static Receiver receiver(const Session& session, const QueuedMessage& message,
                              const Terms& terms);
     std::size_t waiting(const Content& log, const Session& device, Stamp since) const;
-    Stamp place_of_devices(const User& user, Stamp since) const;
+    Stamp position_of_devices(const User& user, Stamp since) const;
     Stamp oldest_in_inboxes(Millis now) const;
-    Stamp place_without_device(std::string_view user, Millis now) const;
+    Stamp position_without_device(std::string_view user, Millis now) const;
     bool sweep(const Rooms::Members& members, std::size_t& left, Millis now);
-    Places places_of(std::string_view name, Stamp since, Millis now) const;
-    std::size_t drop_done(const std::string& topic, Log& log, const Places& places);
+    Positions positions_of(std::string_view name, Stamp since, Millis now) const;
+    std::size_t drop_done(const std::string& topic, Log& log, const Positions& positions);
 
     const BrokerSettings& settings_;
     const ShardPlace place_;

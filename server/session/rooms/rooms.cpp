@@ -82,9 +82,9 @@ Rooms::Change Rooms::add(std::string_view topic, std::string_view user) {
     enter(topic, user, since);
     if (!journal_.is_on()) return Change::done;
     journal_.add(PutMember{std::string(topic), std::string(user), since});
-    places_unit_ = journal_.unit();
+    positions_unit_ = journal_.unit();
     const User* const known = is_first ? presence_.find(user) : nullptr;
-    if (known && known->has_device()) put_away(user, 0);
+    if (known && known->has_device()) put_position(user, 0);
     return Change::done;
 }
 
@@ -112,7 +112,7 @@ void Rooms::enter(std::string_view topic, std::string_view user, Stamp since) {
     }
     found->second.members.emplace(user, since);
     ++memberships_;
-    latest_place_ = std::max(latest_place_, since);
+    latest_position_ = std::max(latest_position_, since);
     if (is_room(topic)) by_user_[std::string(user)].topics.insert(found->first);
 }
 
@@ -143,7 +143,7 @@ void Rooms::leave(ByTopic::iterator room, Members::iterator member) {
         of_user->second.topics.erase(room->first);
         if (of_user->second.topics.empty()) {
             by_user_.erase(of_user);
-            if (journal_.is_on()) journal_.add_lazily(DropAway{user});
+            if (journal_.is_on()) journal_.add_lazily(DropRoomPosition{user});
         }
     }
     room->second.members.erase(member);
@@ -190,51 +190,51 @@ bool Rooms::is_room(std::string_view topic) {
     return room && *room == topic;
 }
 
-// -- places --
+// -- positions --
 
-Stamp Rooms::place_now() {
-    places_unit_ = journal_.unit();
-    return latest_place_ = next_stamp();
+Stamp Rooms::position_now() {
+    positions_unit_ = journal_.unit();
+    return latest_position_ = next_stamp();
 }
 
-Stamp Rooms::away(std::string_view user) const {
+Stamp Rooms::position_of(std::string_view user) const {
     thread_.assert_here();
     const auto found = by_user_.find(user);
-    return found == by_user_.end() ? 0 : found->second.away;
+    return found == by_user_.end() ? 0 : found->second.position;
 }
 
 void Rooms::device_came(std::string_view user) {
     thread_.assert_here();
-    if (has_rooms(user)) put_away(user, 0);
+    if (has_rooms(user)) put_position(user, 0);
 }
 
 void Rooms::last_device_went(std::string_view user) {
     thread_.assert_here();
-    if (has_rooms(user)) put_away(user, place_now());
+    if (has_rooms(user)) put_position(user, position_now());
 }
 
-/// Units are applied in order, so later operations find the place in the store.
-void Rooms::put_away(std::string_view user, Stamp place) {
-    by_user_.find(user)->second.away = place;
+/// Units are applied in order, so later operations find the position in the store.
+void Rooms::put_position(std::string_view user, Stamp position) {
+    by_user_.find(user)->second.position = position;
     if (!journal_.is_on()) return;
-    places_unit_ = journal_.unit();
-    journal_.add_lazily(PutAway{std::string(user), place});
+    positions_unit_ = journal_.unit();
+    journal_.add_lazily(PutRoomPosition{std::string(user), position});
 }
 
 /// If the user had a device when the process died, the device has received all earlier messages, or
 /// has them in its queue.
-void Rooms::restore(const PutAway& stored) {
+void Rooms::restore(const PutRoomPosition& stored) {
     const auto found = by_user_.find(stored.user);
     if (found == by_user_.end()) return;
-    // A user with a session has a device. Its place is noted when the session ends.
+    // A user with a session has a device. Its position is noted when the session ends.
     const User* const user = presence_.find(stored.user);
     if (user && user->has_device()) {
-        if (stored.place != 0) put_away(stored.user, 0);
+        if (stored.position != 0) put_position(stored.user, 0);
         return;
     }
-    if (stored.place == 0) return put_away(stored.user, place_now());
-    found->second.away = stored.place;
-    latest_place_ = std::max(latest_place_, stored.place);
+    if (stored.position == 0) return put_position(stored.user, position_now());
+    found->second.position = stored.position;
+    latest_position_ = std::max(latest_position_, stored.position);
 }
 
 }  // namespace pulsegate

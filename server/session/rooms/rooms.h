@@ -120,28 +120,28 @@ public:
     /// Call it once a second.
     void shrink() { shrink_if_sparse(by_user_); }
 
-    // A member's place is a stamp: the member has not received later messages of a room. Stamps of
+    // A member's position is a stamp: the member has not received later messages of a room. Stamps of
     // messages from other shards can be compared with it, even if they arrive later.
 
-    /// Notes the place of a user that loses its last device now, or of a device that loses its
+    /// Notes the position of a user that loses its last device now, or of a device that loses its
     /// connection now.
-    Stamp place_now();
-    /// The latest place that was noted here. No membership began later.
-    Stamp latest_place() const { return latest_place_; }
-    /// Notes that this turn stores a change of a place.
-    void place_changes() { places_unit_ = journal_.unit(); }
-    /// Is every place in the store, or will it be before later operations?
-    bool are_places_stored() const { return journal_.is_committed(places_unit_); }
+    Stamp position_now();
+    /// The latest position that was noted here. No membership began later.
+    Stamp latest_position() const { return latest_position_; }
+    /// Notes that this turn stores a change of a position.
+    void note_position_change() { positions_unit_ = journal_.unit(); }
+    /// Is every position in the store, or will it be before later operations?
+    bool are_positions_stored() const { return journal_.is_committed(positions_unit_); }
 
     /// Is the user a member of any room?
     bool has_rooms(std::string_view user) const { return by_user_.contains(user); }
     /// The first device of a user has logged in, or the last one's session has ended.
     void device_came(std::string_view user);
     void last_device_went(std::string_view user);
-    /// Restores the place of a user. Call it after a restart, when all members are restored.
-    void restore(const PutAway& stored);
-    /// The place of a user without a device, for all rooms.
-    Stamp away(std::string_view user) const;
+    /// Restores the position of a user. Call it after a restart, when all members are restored.
+    void restore(const PutRoomPosition& stored);
+    /// The position of a user without a device, for all rooms.
+    Stamp position_of(std::string_view user) const;
     /// Calls `visit(topic, since)` for each room of which the user is a member.
     template <class Visit>
     void visit_rooms_of(std::string_view user, Visit visit) const {
@@ -160,12 +160,12 @@ private:
     /// The rooms of a user.
     struct OfUser {
         boost::container::flat_set<std::string_view> topics{};
-        Stamp away = 0;  ///< see PutAway
+        Stamp position = 0;  ///< see PutRoomPosition
     };
 
     bool claim_membership();
     void enter(std::string_view topic, std::string_view user, Stamp since);
-    void put_away(std::string_view user, Stamp place);
+    void put_position(std::string_view user, Stamp position);
     void leave(ByTopic::iterator room, Members::iterator member);
 
     const BrokerSettings& settings_;
@@ -177,8 +177,8 @@ private:
     ByTopic rooms_;
     boost::unordered_flat_map<std::string, OfUser, TextHash, std::equal_to<>> by_user_;
     std::size_t memberships_ = 0;
-    Stamp latest_place_ = 0;
-    std::uint64_t places_unit_ = 0;  ///< the journal's unit with the latest place
+    Stamp latest_position_ = 0;
+    std::uint64_t positions_unit_ = 0;  ///< the journal's unit with the latest position
     [[no_unique_address]] OwnerThread thread_;
 };
 

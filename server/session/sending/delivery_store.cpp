@@ -149,7 +149,7 @@ void DeliveryStore::store_in_flight(Millis now) {
 void DeliveryStore::drop(const Delivery& delivery) { journal_.done(delivery); }
 
 /// What is from the inbox keeps its place in the store. At QoS 2 the session has it there as well,
-/// for the client's packet identifier must be stored with the message; see Restore::inbox_absence.
+/// for the client's packet identifier must be stored with the message; see Restore::inbox_expiry.
 void DeliveryStore::own(Session& session, Delivery& delivery, Millis now) {
     const OwnerId owner = session.state.owner;
     if (delivery.qos != QoS::exactly_once || owner == 0 || delivery.owner == owner) return;

@@ -43,7 +43,7 @@ bool fits_queue(const Exchanges& exchanges) {
 bool fits_record(const Session& session) {
     const bool is_at_rest = !session.link && !session.awaits_connack && !session.aliases &&
                             !session.authorization && !session.replay && !session.state.will();
-    const bool is_away = session.expiry_timer && session.expiry_timer->place == 0;
+    const bool is_away = session.expiry_timer && session.expiry_timer->position == 0;
     return is_at_rest && is_away && !session.is_inbox() && fits_names(session) &&
            fits_subscriptions(session.state) && fits_queue(session.state.exchanges());
 }

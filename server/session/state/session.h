@@ -39,7 +39,7 @@ struct SessionExpiry : StackedWheel::Node, Absence {
     SessionExpiry(Session& session, Tick ends) : Absence(ends, false), session(session) {}
 
     Session& session;
-    Stamp place = 0;  ///< the session has not received later messages in its user's rooms
+    Stamp position = 0;  ///< the session has not received later messages in its user's rooms
 };
 
 static_assert(sizeof(SessionExpiry) <= 72);  // the next smaller allocator size than 80

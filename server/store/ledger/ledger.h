@@ -55,7 +55,7 @@ public:
         virtual void expect(const StoredCounts&) {}
         virtual void owner(const PutOwner&) {}
         virtual void subscription(const PutSubscription&) {}
-        virtual void absence(PutAbsence) {}
+        virtual void session_expiry(PutSessionExpiry) {}
         virtual void incoming(PutIncoming) {}
         virtual void exchange(PutExchange, bool /*released*/) {}
         virtual void will(const PutWill&) {}
@@ -66,7 +66,7 @@ public:
         virtual void ban(const PutBan&) {}
         virtual void revocation(const PutRevocation&) {}
         virtual void member(const PutMember&) {}
-        virtual void away(const PutAway&) {}
+        virtual void room_position(const PutRoomPosition&) {}
     };
 
     /// The values from which this process continues to count.

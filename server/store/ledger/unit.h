@@ -117,12 +117,12 @@ struct DropSubscription {
 };
 
 /// The owner's client is absent. The owner ends at `ends` unless the client comes back.
-struct PutAbsence {
+struct PutSessionExpiry {
     OwnerId owner = 0;
     WallMillis ends = 0;  ///< 0: its time begins with the next start
-    Stamp place = 0;      ///< the owner has not received later messages in its user's rooms
+    Stamp position = 0;    ///< the owner has not received later messages in its user's rooms
 };
-struct DropAbsence {
+struct DropSessionExpiry {
     OwnerId owner = 0;
 };
 
@@ -290,13 +290,13 @@ struct DropMember {
     std::string user{};
 };
 
-/// A member of rooms has no device, and has not received messages after `place`; 0: the member has
+/// A member of rooms has no device, and has not received messages after `position`; 0: the member has
 /// a device.
-struct PutAway {
+struct PutRoomPosition {
     std::string user{};
-    Stamp place = 0;
+    Stamp position = 0;
 };
-struct DropAway {
+struct DropRoomPosition {
     std::string user{};
 };
 
@@ -329,10 +329,10 @@ struct ReplayDeadLetters {
 
 using Operation =
     std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
-                 OweRetained, DropSubscription, PutAbsence, DropAbsence, PutIncoming, DropIncoming,
+                 OweRetained, DropSubscription, PutSessionExpiry, DropSessionExpiry, PutIncoming, DropIncoming,
                  PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained,
                  DropRetained, PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan,
-                 DropBan, DropEndedBans, PutRevocation, PutMember, DropMember, PutAway, DropAway,
+                 DropBan, DropEndedBans, PutRevocation, PutMember, DropMember, PutRoomPosition, DropRoomPosition,
                  PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {

@@ -65,8 +65,8 @@ public:
     void absences() {
         each("SELECT owner, ends, place FROM absence", [&](const Row& row) {
             owners_.note(row.as<OwnerId>(0));
-            visitor_.absence(
-                {.owner = row.as<OwnerId>(0), .ends = row.number(1), .place = row.bits(2)});
+            visitor_.session_expiry(
+                {.owner = row.as<OwnerId>(0), .ends = row.number(1), .position = row.bits(2)});
         });
     }
 
@@ -162,7 +162,7 @@ public:
             visitor_.member({.topic = row.text(0), .user = row.text(1), .since = row.bits(2)});
         });
         each("SELECT user, place FROM away",
-             [&](const Row& row) { visitor_.away({.user = row.text(0), .place = row.bits(1)}); });
+             [&](const Row& row) { visitor_.room_position({.user = row.text(0), .position = row.bits(1)}); });
     }
 
     void revocations() {

@@ -292,11 +292,11 @@ void UnitWriter::apply(const DropSubscription& drop) {
     drop_subscription_.run(drop.owner, drop.filter);
 }
 
-void UnitWriter::apply(const PutAbsence& put) {
-    if (is_owner(put.owner)) put_absence_.run(put.owner, put.ends, put.place);
+void UnitWriter::apply(const PutSessionExpiry& put) {
+    if (is_owner(put.owner)) put_absence_.run(put.owner, put.ends, put.position);
 }
 
-void UnitWriter::apply(const DropAbsence& drop) { drop_absence_.run(drop.owner); }
+void UnitWriter::apply(const DropSessionExpiry& drop) { drop_absence_.run(drop.owner); }
 
 void UnitWriter::apply(const PutIncoming& put) {
     if (is_owner(put.owner)) put_incoming_.run(put.owner, put.packet_id);
@@ -377,9 +377,9 @@ void UnitWriter::apply(const PutMember& put) { put_member_.run(put.topic, put.us
 
 void UnitWriter::apply(const DropMember& drop) { drop_member_.run(drop.topic, drop.user); }
 
-void UnitWriter::apply(const PutAway& put) { put_away_.run(put.user, put.place); }
+void UnitWriter::apply(const PutRoomPosition& put) { put_away_.run(put.user, put.position); }
 
-void UnitWriter::apply(const DropAway& drop) { drop_away_.run(drop.user); }
+void UnitWriter::apply(const DropRoomPosition& drop) { drop_away_.run(drop.user); }
 
 void UnitWriter::apply(const PutEvent& put) {
     events_.put(put);

@@ -72,8 +72,8 @@ private:
     void apply(const PutSubscription& put);
     void apply(const OweRetained& owe);
     void apply(const DropSubscription& drop);
-    void apply(const PutAbsence& put);
-    void apply(const DropAbsence& drop);
+    void apply(const PutSessionExpiry& put);
+    void apply(const DropSessionExpiry& drop);
     void apply(const PutIncoming& put);
     void apply(const DropIncoming& drop);
     void apply(const PutExchange& put);
@@ -94,8 +94,8 @@ private:
     void apply(const PutRevocation& put);
     void apply(const PutMember& put);
     void apply(const DropMember& drop);
-    void apply(const PutAway& put);
-    void apply(const DropAway& drop);
+    void apply(const PutRoomPosition& put);
+    void apply(const DropRoomPosition& drop);
     void apply(const PutEvent& put);
     void apply(EventDelivered delivered) { events_.delivered(delivered); }
     void apply(const PutDeadLetter& put) { events_.put(put); }
