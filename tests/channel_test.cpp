@@ -178,7 +178,7 @@ TEST_CASE("a channel without a link takes all that is sent, and tells nothing") 
     KeptPeer peer;
     {
         Channel channel({}, peer);
-        channel.cast_adrift();
+        channel.lose_edge();
         CHECK(channel.send(pattern(3 * Channel::window)) == 3 * Channel::window);
         channel.send_last("bye");
         channel.tell_accepted(1, 1);

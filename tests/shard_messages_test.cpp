@@ -69,13 +69,13 @@ public:
 
     /// The node with its connection is gone.
     void lose_node() {
-        link_.has_lost_node = true;
-        cluster_.broker(link_.shard).cast_adrift(*link_.session);
+        link_.is_node_lost = true;
+        cluster_.broker(link_.shard).lose_node(*link_.session);
         cluster_.end_turn();
     }
 
     /// Its node is out of reach for a moment, or within reach again.
-    void set_cut_off(bool is_cut_off) { link_.is_cut_off = is_cut_off; }
+    void set_cut_off(bool is_cut_off) { link_.is_node_away = is_cut_off; }
 
     void lose() {
         if (link_.ending) return;

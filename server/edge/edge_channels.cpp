@@ -19,7 +19,7 @@ namespace pulsegate {
 
 namespace {
 
-constexpr std::size_t adrift_a_turn = 256;
+constexpr std::size_t lost_a_turn = 256;
 
 /// How many bytes clients may add to the frames for a link in a round.
 constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
@@ -92,7 +92,7 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     if (frame.contents.size() > behind_reason)
         connection->hear_silence(frame.number_at(behind_reason));
     // The edge stops, and has told the client to connect again.
-    if (ending->cause == Cause::shutdown) return connection->cast_adrift(monotonic_now());
+    if (ending->cause == Cause::shutdown) return connection->lose_edge(monotonic_now());
     channel.arrive_end(*ending);
 }
 
@@ -171,28 +171,29 @@ Millis EdgeChannels::time_on_link(std::uint64_t link) const {
     return until_noticed + (is_recent ? output->second.outage : 0);
 }
 
-/// Casts the link's clients adrift. Nothing was heard from them since the link was cut off.
+/// The clients of the link have lost their edge. Nothing was heard from them since the link was cut
+/// off.
 void EdgeChannels::lose(std::uint64_t link) {
     const auto output = outputs_.find(link);
     const bool was_cut_off = output != outputs_.end() && output->second.cut_off;
     const Millis since = was_cut_off ? *output->second.cut_off : monotonic_now();
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
-        if (name.link == link) adrift_.push_back({connection, since});
-    if (!adrift_.empty()) rounds_.later([this] { cast_some_adrift(); });
+        if (name.link == link) lost_.push_back({connection, since});
+    if (!lost_.empty()) rounds_.later([this] { lose_some(); });
     rounds_.go_on();
 }
 
 /// Takes some clients in each turn, because an edge may have so many that all at once would delay
 /// other clients.
-void EdgeChannels::cast_some_adrift() {
-    for (std::size_t i = 0; i < adrift_a_turn && !adrift_.empty(); ++i) {
-        adrift_.back().connection->cast_adrift(adrift_.back().since);
-        adrift_.pop_back();
+void EdgeChannels::lose_some() {
+    for (std::size_t i = 0; i < lost_a_turn && !lost_.empty(); ++i) {
+        lost_.back().connection->lose_edge(lost_.back().since);
+        lost_.pop_back();
     }
     transport_.end_turn();
-    if (adrift_.empty()) return;
-    rounds_.later([this] { cast_some_adrift(); });
+    if (lost_.empty()) return;
+    rounds_.later([this] { lose_some(); });
     rounds_.go_on();
 }
 

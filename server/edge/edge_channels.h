@@ -71,7 +71,7 @@ private:
     void open(const ChannelName& name, const EdgeFrame& frame);
     Millis time_on_link(std::uint64_t link) const;
     void lose(std::uint64_t link);
-    void cast_some_adrift();
+    void lose_some();
     void put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents);
     void flush();
     void go_on_sending();
@@ -101,11 +101,11 @@ private:
     bool is_flush_due_ = false;
     std::uint64_t work_ = 0;
     boost::asio::steady_timer resuming_{rounds_.context()};
-    struct Adrift {
+    struct Lost {
         boost::intrusive_ptr<Connection> connection;
         Millis since;
     };
-    std::vector<Adrift> adrift_;  ///< clients of links that have ended
+    std::vector<Lost> lost_;  ///< clients of links that have ended
     [[no_unique_address]] OwnerThread thread_;
 };
 

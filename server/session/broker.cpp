@@ -95,7 +95,7 @@ void Broker::handle(Session& session, const Packet& packet, Millis now) {
                packet);
 }
 
-void Broker::cast_adrift(const Session& session) {
+void Broker::lose_node(const Session& session) {
     thread_.assert_here();
     shared_.notify_groups(session, GroupMembership::Change::gives_back);
 }

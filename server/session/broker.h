@@ -88,7 +88,7 @@ public:
     }
     /// The client's connection is cut off for good. Until the client is back or its connection has
     /// timed out, the other members of its groups get its messages.
-    void cast_adrift(const Session& session);
+    void lose_node(const Session& session);
     /// Has the client sent messages that are not answered yet?
     bool has_unanswered(const Session& session) const { return Answers::has_any(session); }
     /// Must the client stop publishing until some of its messages are answered? Then don't read

@@ -233,8 +233,8 @@ void Shard::on_slowed(Connection& connection) {
                     connection.session->logged());
 }
 
-void Shard::on_adrift(Connection& connection) {
-    if (connection.session) broker_.cast_adrift(*connection.session);
+void Shard::on_lost_edge(Connection& connection) {
+    if (connection.session) broker_.lose_node(*connection.session);
 }
 
 void Shard::on_end(Connection& connection, const Ending& ending, Millis now) {

@@ -187,7 +187,7 @@ private:
     }
     void on_drained(Connection& connection) override;
     void on_slowed(Connection& connection) override;
-    void on_adrift(Connection& connection) override;
+    void on_lost_edge(Connection& connection) override;
     void on_end(Connection& connection, const Ending& ending, Millis now) override;
     void on_traced(const Connection& connection, Bytes packet, Version version,
                    Sender sender) override;

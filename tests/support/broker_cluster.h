@@ -33,8 +33,8 @@ public:
     void notify_when_drained() override { notify_drained = true; }
     void connack_sent() override {}
     bool broken() const override { return is_broken; }
-    bool is_adrift() const override { return has_lost_node || is_cut_off; }
-    bool is_cast_adrift() const override { return has_lost_node; }
+    bool is_cut_off() const override { return is_node_lost || is_node_away; }
+    bool has_lost_node() const override { return is_node_lost; }
     bool leaving() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
     std::string peer() const override { return "a client"; }
@@ -51,8 +51,8 @@ public:
     bool notify_drained = false;
     bool stuck = false;          ///< its socket accepts no bytes
     bool is_broken = false;      ///< its connection has failed, and its session is told later
-    bool has_lost_node = false;  ///< it belonged to another node, which is gone
-    bool is_cut_off = false;     ///< it belongs to another node, which is out of reach
+    bool is_node_lost = false;  ///< it belonged to another node, which is gone
+    bool is_node_away = false;    ///< it belongs to another node, which is out of reach
     Millis heard = 0;
     std::string from = "127.0.0.1";
     Address origin;

@@ -56,7 +56,7 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
                                 .owner = session.state.owner,
                                 .reply_to = place_.index,
                                 .receipt = is_awaited ? receipt->add_part() : 0});
-    if (!session.link || !session.link->is_cast_adrift()) return;
+    if (!session.link || !session.link->has_lost_node()) return;
     // A connection may handle packets that it had read before it lost its node.
     const auto gives_back = GroupMembership::Change::gives_back;
     send(group, GroupMembership{gives_back, std::string(share), session.id});
@@ -311,7 +311,7 @@ void SharedSubscriptions::receive(GroupRecall& recall, Millis now) {
     const auto found = members_.find(recall.member);
     if (found == members_.end()) return;
     Session& session = *found->second;
-    if (session.link && !session.link->is_cast_adrift()) return;  // it is back
+    if (session.link && !session.link->has_lost_node()) return;  // it is back
     const Outbox& outbox = session.state.exchanges().outbox();
     const bool is_member = session.state.subscribed(router_, recall.share);
     if (!outbox.has_shared() || !is_member) return;

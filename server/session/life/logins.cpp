@@ -166,9 +166,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
     const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
-    const bool was_adrift = takes_over && session.link->is_adrift();
+    const bool was_cut_off = takes_over && session.link->is_cut_off();
     if (takes_over) detach(session, now);
-    begin(session, resumed, was_adrift, now);
+    begin(session, resumed, was_cut_off, now);
     if (!user.has_device()) keeper_.welcome_first_device(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
@@ -335,7 +335,7 @@ bool Logins::is_full(const User& user, std::string_view client) const {
     const auto most = settings_.max_connections_per_user;
     if (most == 0 || user.here + waiting_ < most) return false;
     const auto counts = [](const Session& session) {
-        return session.link && !session.link->is_cast_adrift();
+        return session.link && !session.link->has_lost_node();
     };
     const auto connected = std::ranges::count_if(user.devices, [&](const Device& device) {
         return counts(static_cast<const Session&>(device));
@@ -360,16 +360,16 @@ void Logins::detach(Session& session, Millis now) {
 }
 
 /// Resumes or clears the session that was kept, and publishes its will.
-void Logins::begin(Session& session, bool resumed, bool was_adrift, Millis now) {
+void Logins::begin(Session& session, bool resumed, bool was_cut_off, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will when it
     // is accepted, unless the session of the will ends here. The same holds for a client that is
     // back in time after a crash of this node or of its edge: for its will, it was never away.
     const StoredWill* const will = session.state.will();
     const bool is_awaited =
-        was_adrift || (session.expiry_timer && session.expiry_timer->is_awaited);
+        was_cut_off || (session.expiry_timer && session.expiry_timer->is_awaited);
     const bool will_waits = resumed && will && (will->delay > 0 || is_awaited);
     const bool ended_with_connection = !resumed && session.state.expiry() == 0;
-    if (was_adrift && ended_with_connection) wills_.keep(session, nullptr);
+    if (was_cut_off && ended_with_connection) wills_.keep(session, nullptr);
     if (resumed)
         keeper_.interrupt(session, now);
     else

@@ -52,9 +52,9 @@ public:
 
     /// Is the node with the client's connection gone or out of reach? Then the client may come back
     /// within its limit of silence.
-    virtual bool is_adrift() const { return false; }
+    virtual bool is_cut_off() const { return false; }
     /// Is the node gone for good, and not only out of reach for a moment?
-    virtual bool is_cast_adrift() const { return false; }
+    virtual bool has_lost_node() const { return false; }
 
     /// Was the connection told to end, so that it will end soon?
     virtual bool leaving() const = 0;

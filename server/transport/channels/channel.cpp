@@ -42,12 +42,12 @@ ssize_t Channel::receive(void* buffer, std::size_t size) {
         read_ = 0;
     }
     taken_ += static_cast<std::uint32_t>(count);
-    if (taken_ >= report && !is_adrift_) peer_.tell_taken(name_, std::exchange(taken_, 0));
+    if (taken_ >= report && !has_lost_edge_) peer_.tell_taken(name_, std::exchange(taken_, 0));
     return static_cast<ssize_t>(count);
 }
 
 ssize_t Channel::send(std::string_view bytes) {
-    if (is_adrift_ || has_ended_) return static_cast<ssize_t>(bytes.size());
+    if (has_lost_edge_ || has_ended_) return static_cast<ssize_t>(bytes.size());
     if (room_ <= 0 || !peer_.may_send(name_)) {
         errno = EAGAIN;
         return -1;
@@ -65,7 +65,7 @@ ssize_t Channel::send(std::string_view bytes) {
 }
 
 void Channel::send_last(std::string_view bytes) {
-    if (!bytes.empty() && !is_adrift_ && !has_ended_) peer_.send(name_, bytes);
+    if (!bytes.empty() && !has_lost_edge_ && !has_ended_) peer_.send(name_, bytes);
 }
 
 void Channel::tell_accepted(Millis limit, std::uint32_t largest_packet) {
@@ -76,13 +76,13 @@ void Channel::tell_accepted(Millis limit, std::uint32_t largest_packet) {
 /// Tells the edge only after bytes were sent, that is, after the CONNACK: from then on, the edge
 /// may send packets of its own, which must not come before it.
 void Channel::tell_terms() {
-    if (!terms_ || !has_sent_ || is_adrift_) return;
+    if (!terms_ || !has_sent_ || has_lost_edge_) return;
     peer_.tell_accepted(name_, terms_->limit, terms_->largest_packet);
     terms_.reset();
 }
 
 void Channel::ask_silence() {
-    if (!is_adrift_ && !has_ended_) peer_.ask_silence(name_);
+    if (!has_lost_edge_ && !has_ended_) peer_.ask_silence(name_);
 }
 
 void Channel::tell(bool readable, bool writable) {
@@ -107,8 +107,8 @@ void Channel::arrive_end(const Ending& ending) {
     tell(true, true);
 }
 
-void Channel::cast_adrift() {
-    is_adrift_ = true;
+void Channel::lose_edge() {
+    has_lost_edge_ = true;
     tell(false, true);
 }
 

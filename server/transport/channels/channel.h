@@ -95,9 +95,9 @@ public:
     void note_old_answer() { end_.has_old_answer = true; }
 
     /// Is the link to the edge gone? Then nothing arrives any more, and what is sent is lost.
-    bool is_adrift() const { return is_adrift_; }
-    /// Is it adrift, or would it be adrift if the link got no other connection?
-    bool is_cut_off() const { return is_adrift_ || (!has_ended_ && peer_.is_cut_off(name_)); }
+    bool has_lost_edge() const { return has_lost_edge_; }
+    /// Has it lost the edge, or would it lose the edge if the link got no other connection?
+    bool is_cut_off() const { return has_lost_edge_ || (!has_ended_ && peer_.is_cut_off(name_)); }
     bool has_ended() const { return has_ended_; }
     /// The reason why the edge has ended it.
     const Ending& ending() const { return ending_; }
@@ -111,7 +111,7 @@ public:
     /// The peer has room again.
     void go_on() { tell(false, true); }
     void arrive_end(const Ending& ending);
-    void cast_adrift();
+    void lose_edge();
 
 private:
     struct Terms {
@@ -135,7 +135,7 @@ private:
     std::optional<Terms> terms_{};  ///< terms of a client that is logged in, until the edge is told
     bool has_sent_ = false;
     bool has_ended_ = false;
-    bool is_adrift_ = false;
+    bool has_lost_edge_ = false;
 };
 
 }  // namespace pulsegate

@@ -72,7 +72,7 @@ public:
     Channel* channel() const;
     /// The link to the client's edge is gone. The client has its limit of silence to come back
     /// elsewhere; it may have sent something until `since`.
-    void cast_adrift(Millis since);
+    void lose_edge(Millis since);
     /// The edge has answered how long the client has been silent.
     void hear_silence(Millis silence);
 
@@ -88,8 +88,8 @@ public:
     void notify_when_drained() override;
     void connack_sent() override { context_.owner.on_connack(*this); }
     bool broken() const override { return state_ == State::lost; }
-    bool is_adrift() const override { return channel() && channel()->is_cut_off(); }
-    bool is_cast_adrift() const override { return channel() && channel()->is_adrift(); }
+    bool is_cut_off() const override { return channel() && channel()->is_cut_off(); }
+    bool has_lost_node() const override { return channel() && channel()->has_lost_edge(); }
     bool leaving() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;

@@ -12,7 +12,7 @@ namespace pulsegate {
 /// out now.
 bool Connection::await_edge() {
     if (!channel() || state_ != State::open) return false;
-    if (channel()->is_adrift()) {
+    if (channel()->has_lost_edge()) {
         end({Cause::node_lost, Reason::success,
              "the node with its connection is gone, and it did not come back"});
         return true;
@@ -22,15 +22,15 @@ bool Connection::await_edge() {
     return true;
 }
 
-void Connection::cast_adrift(Millis since) {
-    if (!channel() || channel()->is_adrift() || !reads()) return;
+void Connection::lose_edge(Millis since) {
+    if (!channel() || channel()->has_lost_edge() || !reads()) return;
     const boost::intrusive_ptr alive(this);
-    channel()->cast_adrift();
+    channel()->lose_edge();
     if (state_ == State::login)
         return end(
             {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
     if (state_ != State::open) return;
-    context_.owner.on_adrift(*this);
+    context_.owner.on_lost_edge(*this);
     last_packet_ = std::max(last_packet_, since);
     // The edge may be alive, but cut off. It disconnects its clients only now, so they need time to
     // come back.

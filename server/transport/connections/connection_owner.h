@@ -34,7 +34,7 @@ public:
     /// The client sends too fast for the first time. From now on it is read more slowly.
     virtual void on_slowed(Connection& connection) = 0;
     /// The node with its client's socket is gone. The client may come back on another one.
-    virtual void on_adrift(Connection& connection) = 0;
+    virtual void on_lost_edge(Connection& connection) = 0;
     virtual void on_end(Connection& connection, const Ending& ending, Millis now) = 0;
 
     /// A complete packet that was received or is sent, while a trace runs.
