@@ -78,7 +78,7 @@ std::size_t Interest::Topic::first_level() const {
     return *first_level_;
 }
 
-bool Interest::wants(const Topic& topic) const {
+bool Interest::may_match(const Topic& topic) const {
     if (anything_ != 0) return true;
     for (std::size_t table = 0; table < tables; ++table) {
         const Cell* const cells = tables_[table].load();

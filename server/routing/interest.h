@@ -46,7 +46,7 @@ public:
         mutable std::optional<std::size_t> first_level_{};  ///< hashed when a shard needs it
     };
 
-    bool wants(const Topic& topic) const;
+    bool may_match(const Topic& topic) const;
 
 private:
     /// Counts are raised before the SUBACK is sent, so a client that publishes after a SUBACK finds

@@ -16,7 +16,7 @@ void ShardPeers::forward(const MessageRef& message, const Interest::Topic& topic
     for (unsigned shard = 0; shard < shards_.size(); ++shard) {
         if (shard == index_) continue;
         Shard& peer = *shards_[shard];
-        if (!for_all && shard != inbox && !peer.interest().wants(topic)) continue;
+        if (!for_all && shard != inbox && !peer.interest().may_match(topic)) continue;
         Shard::Item item = message;
         const ReceiptId part = receipt ? receipt->add_part() : 0;
         if (part != 0)

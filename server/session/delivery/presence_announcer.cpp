@@ -119,7 +119,7 @@ bool PresenceAnnouncer::is_watched(const User& user) const {
     const std::string name = presence_topic(user.name);
     const Interest::Topic topic(name);
     for (unsigned shard = 0; shard < place_.count; ++shard)
-        if (host_.interest(shard).wants(topic)) return true;
+        if (host_.interest(shard).may_match(topic)) return true;
     return false;
 }
 
