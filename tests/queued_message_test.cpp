@@ -199,7 +199,7 @@ public:
             case 3: return read(one);
             case 4: return send(one);
             case 5: return drop_surplus(one);
-            case 6: return lend_and_take_back(one);
+            case 6: return move_to_device_and_back(one);
             default:
                 if (random() % 8 == 0) start(one);
         }
@@ -289,7 +289,7 @@ private:
         REQUIRE(std::erase(member.expected, dropped->stamp) == 1);
     }
 
-    void lend_and_take_back(Member& member) {
+    void move_to_device_and_back(Member& member) {
         if (member.owner == 0) return;
         Queue handed_out = member.outbox->take_queue();
         for (auto& each : handed_out) each.mark_from_inbox(true, member.owner);

@@ -68,7 +68,7 @@ public:
     /// For all requests from now on; before the first one, too.
     void use(std::shared_ptr<const HttpCredentials> credentials);
 
-    /// The header's further `fields` are lent, as is the body.
+    /// The body and the header's further `fields` must live until the reply.
     boost::asio::awaitable<HttpReply> post(Call& call, const std::string& body,
                                            const Fields& fields = {}, bool is_idempotent = true);
     boost::asio::awaitable<HttpReply> get(Call& call);

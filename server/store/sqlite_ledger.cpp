@@ -37,7 +37,7 @@ std::optional<FolderLock> lock_folder(const std::string& folder, UniqueFd shared
 
 /// The unit is stored, although it must be refused. Most of its promised operations would be
 /// submitted again, and so be stored twice.
-void take_back_promises(Unit& unit) {
+void clear_promises(Unit& unit) {
     for (Operation& operation : unit.operations) {
         if (auto* const event = std::get_if<PutEvent>(&operation)) event->is_promised = false;
         if (auto* const put = std::get_if<PutDelayed>(&operation)) put->is_promised = false;
@@ -385,7 +385,7 @@ void SqliteLedger::refuse_all() {
         // that they have taken.
         if (!unit && i < committed_) continue;
         taken_[i].outcome = Outcome::refused;
-        if (unit && i < committed_) take_back_promises(*unit);
+        if (unit && i < committed_) clear_promises(*unit);
         if (unit && unit->source != 0) refused_[unit->source] = unit->generation;
     }
     committed_ = 0;

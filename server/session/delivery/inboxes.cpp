@@ -233,11 +233,11 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
 }
 
 void Inboxes::hand_out(User& user, Millis now) {
-    if (Session* const device = lend(user, now)) sender_.send_waiting(*device, now);
+    if (Session* const device = move_to_device(user, now)) sender_.send_waiting(*device, now);
 }
 
 /// Moves the inbox's messages to the first device's queue. In the store they stay in the inbox.
-Session* Inboxes::lend(User& user, Millis now) {
+Session* Inboxes::move_to_device(User& user, Millis now) {
     Session* const inbox = find(user);
     if (!inbox || user.here == 0) return nullptr;
     Session& device = session_of(user.devices.front());
@@ -259,7 +259,7 @@ void Inboxes::take_out(const User& user, const std::vector<std::uint64_t>& stamp
         [&](Outbox& outbox) { outbox.take_queued_if(is_among_them); });
 }
 
-void Inboxes::take_back(Session& session, Millis now) {
+void Inboxes::return_from(Session& session, Millis now) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;
     begin_anew(*inbox, now);

@@ -61,12 +61,12 @@ public:
     /// A device has logged in: it gets the waiting messages, before all later messages.
     void hand_out(User& user, Millis now);
     /// The same, but sends nothing. Returns the session that has them now, or null.
-    Session* lend(User& user, Millis now);
+    Session* move_to_device(User& user, Millis now);
     /// Removes the messages with these ascending stamps from the user's inbox, because a device has
     /// them.
     void take_out(const User& user, const std::vector<std::uint64_t>& stamps);
-    /// The session of a device ends.
-    void take_back(Session& session, Millis now);
+    /// The session of a device ends: its messages from the inbox go back there.
+    void return_from(Session& session, Millis now);
     /// Restarts the inbox's expiry, as a new message does.
     void begin_anew(Session& inbox, Millis now);
     /// The inbox of the user if it is no longer needed: it is empty, and no device has messages

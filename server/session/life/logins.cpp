@@ -169,7 +169,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool was_cut_off = takes_over && session.link->is_cut_off();
     if (takes_over) detach(session, now);
     begin(session, resumed, was_cut_off, now);
-    if (!user.has_device()) keeper_.welcome_first_device(user, now);
+    if (!user.has_device()) keeper_.first_device_came(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
         subscriptions_.judge(session, now);  // this login may have fewer rights than the last

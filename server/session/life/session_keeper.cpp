@@ -45,7 +45,7 @@ void SessionKeeper::catch_up(Session& session, Millis now) {
     if (room_logs_.has_missed(session, now)) room_logs_.catch_up(session, now);
 }
 
-void SessionKeeper::welcome_first_device(User& user, Millis now) {
+void SessionKeeper::first_device_came(User& user, Millis now) {
     if (room_logs_.has_missed(user.name, now))
         room_logs_.catch_up_inbox(inboxes_.open(user, now), now);
     rooms_.device_came(user.name);
@@ -65,7 +65,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
     replay_.forget(session);
     sender_.stop(session);
-    inboxes_.take_back(session, now);
+    inboxes_.return_from(session, now);
     if (session.is_inbox()) inboxes_.forget(session);
     end_owner(session, given_back, now);
     session.state.exchanges().clear();

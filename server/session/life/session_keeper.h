@@ -57,7 +57,7 @@ public:
     /// The session gets the messages that it missed in its user's rooms, before its absence ends.
     void catch_up(Session& session, Millis now);
     /// The same for the first device of a user: the missed messages go into the user's inbox.
-    void welcome_first_device(User& user, Millis now);
+    void first_device_came(User& user, Millis now);
     /// The awaited client of a session is not back after a crash: it is absent from now on.
     void end_awaited(Session& session, Millis now);
     /// The session continues with the client's accepted connection.

@@ -239,7 +239,7 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
 /// The links send nothing yet, because the other process may still continue with these clients.
 void SessionPassage::finish(Millis now) {
     for (Session* const session : std::exchange(adopted_, {})) {
-        inboxes_.lend(session->user, now);
+        inboxes_.move_to_device(session->user, now);
         if (session->state.exchanges().outbox().unsent() || session->replay)
             session->link->notify_when_drained();
     }

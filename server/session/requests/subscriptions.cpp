@@ -77,7 +77,7 @@ void Subscriptions::receive(Session& session, const Subscribe& packet, Millis no
     refused.properties = words_if_refused.view();
     const ReceiptId receipt = request.receipt.close();
     const std::size_t charge = UnstoredSubscriptions::cost_of(request.packet);
-    if (!request.packet.filters.empty()) take_back_if_refused(receipt, std::move(request.packet));
+    if (!request.packet.filters.empty()) undo_if_refused(receipt, std::move(request.packet));
     answers_.answer(session, suback, receipt, can_refuse(session) ? &refused : nullptr, charge);
     for (const SubscribeFilter* wanted : request.to_replay)
         replay_.request(session, *wanted, request.identifier);
@@ -87,11 +87,11 @@ void Subscriptions::receive(Session& session, const Subscribe& packet, Millis no
 /// If the store refuses the packet, the client is told that it has no new subscriptions. So they
 /// must end, now and after a restart. If the client is gone, it was told nothing, and its
 /// subscriptions stay.
-void Subscriptions::take_back_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet) {
+void Subscriptions::undo_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet) {
     receipts_.watch(receipt, [this, receipt, packet = std::move(packet)](const Published& what) {
         Session* const session = receipts_.session_of(receipt);
         if (!what.refused || !session) return unstored_.keep(packet);
-        unstored_.take_back(
+        unstored_.undo(
             packet, [&](const std::string& filter, const UnstoredSubscriptions::Former& former) {
                 count_refused(*session, filter, store_in_trouble);
                 restore(*session, filter, former);

@@ -83,7 +83,7 @@ private:
     };
     Reason subscribe(Session& session, const SubscribeFilter& wanted, Request& request);
     UnstoredSubscriptions::Former terms_of(const Session& session, std::string_view filter) const;
-    void take_back_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet);
+    void undo_if_refused(ReceiptId receipt, UnstoredSubscriptions::Packet packet);
     void restore(Session& session, const std::string& filter,
                  const UnstoredSubscriptions::Former& former);
     bool unsubscribe(Session& session, std::string_view filter);

@@ -24,7 +24,7 @@ void UnstoredSubscriptions::keep(const Packet& packet) {
     }
 }
 
-void UnstoredSubscriptions::take_back(const Packet& packet, const Restore& restore) {
+void UnstoredSubscriptions::undo(const Packet& packet, const Restore& restore) {
     for (const std::string& filter : packet.filters) {
         const auto found = find(packet, filter);
         if (!found) continue;

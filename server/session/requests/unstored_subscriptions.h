@@ -49,7 +49,7 @@ public:
     /// The store has refused the packet. Calls `restore` for each filter that gets its earlier
     /// subscription back.
     using Restore = std::function<void(const std::string& filter, const Former& former)>;
-    void take_back(const Packet& packet, const Restore& restore);
+    void undo(const Packet& packet, const Restore& restore);
 
 private:
     struct Change {
