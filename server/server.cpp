@@ -39,7 +39,7 @@ using boost::asio::ip::tcp;
 /// connections, files, and a reserve.
 std::size_t own_files(const Config& config) {
     // A request that is carried has a connection, and both ends of a socket pair.
-    constexpr int of_link = most_link_guests + 3 * most_carried_requests;
+    constexpr int of_link = most_unidentified_links + 3 * most_carried_requests;
     const auto& hook = config.authenticator.hook;
     return 384 + config.shards * (4 + config.listen.size()) + (hook.url ? hook.connections : 0) +
            (config.cluster.redis ? of_link : 0);

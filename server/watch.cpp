@@ -59,7 +59,7 @@ bool Watch::is_to_end(const Reload& reload) {
     service::tell_alive();
     const timespec at_once{};
     const int signal = sigtimedwait(&signals_, nullptr, &at_once);
-    if (signal == SIGHUP && reload) obey_hangup(reload);
+    if (signal == SIGHUP && reload) on_hangup(reload);
     stops_at_once_ = stops_at_once_ || signal == SIGINT;
     return signal == SIGTERM || signal == SIGINT;
 }
@@ -121,7 +121,7 @@ int Watch::next_signal(Millis time, Server& server, ConfigReload& settings) {
         switch (const int signal = sigtimedwait(&signals_, nullptr, &rest)) {
             case SIGTERM:
             case SIGINT: return signal;
-            case SIGHUP: obey_hangup(server, settings); break;
+            case SIGHUP: on_hangup(server, settings); break;
             case SIGUSR1: server.reopen_files(); break;
             case SIGUSR2: begin_upgrade(); break;
             default: break;
@@ -135,7 +135,7 @@ std::vector<Watch::OnReload> Watch::take_reloads() {
     return std::exchange(reloads_, {});
 }
 
-void Watch::obey_hangup(const Reload& reload) {
+void Watch::on_hangup(const Reload& reload) {
     spdlog::info("SIGHUP: reloading");
     // Those that come meanwhile may concern files that were read already; their signal waits.
     const auto asked = take_reloads();
@@ -143,8 +143,8 @@ void Watch::obey_hangup(const Reload& reload) {
     for (const OnReload& told : asked) told(outcome);
 }
 
-void Watch::obey_hangup(Server& server, ConfigReload& settings) {
-    obey_hangup([&] {
+void Watch::on_hangup(Server& server, ConfigReload& settings) {
+    on_hangup([&] {
         service::tell_reloading();
         auto outcome = reload_server(settings, server);
         service::tell_ready();

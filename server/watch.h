@@ -62,8 +62,8 @@ public:
 private:
     int next_signal(Millis time, Server& server, ConfigReload& settings);
     std::vector<OnReload> take_reloads();
-    void obey_hangup(const Reload& reload);
-    void obey_hangup(Server& server, ConfigReload& settings);
+    void on_hangup(const Reload& reload);
+    void on_hangup(Server& server, ConfigReload& settings);
     void begin_upgrade();
     void look_after(Server& server);
     void give_back_memory(std::size_t connections);

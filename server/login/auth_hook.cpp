@@ -39,7 +39,7 @@ namespace {
 /// When more come, the last ones in turn are refused.
 constexpr std::size_t most_waiting_questions = 2000;
 
-using Opinion = std::variant<AuthResult, HookFailure>;
+using HookAnswer = std::variant<AuthResult, HookFailure>;
 
 /// One request to the backend, for all logins with the same credentials.
 struct Question {
@@ -123,11 +123,11 @@ struct AuthHook::Impl {
         question->patience.expires_after(std::chrono::milliseconds(settings.timeout));
         question->patience.async_wait([this, question](error_code cancelled) {
             const bool renewed = question->patience.expiry() > std::chrono::steady_clock::now();
-            if (!cancelled && !renewed) lose_patience(*question);
+            if (!cancelled && !renewed) time_out(*question);
         });
     }
 
-    void lose_patience(Question& question) {
+    void time_out(Question& question) {
         if (question.over) return;
         if (!question.asked) return turn_away(question);
         conclude(question, HookFailure{fmt::format("no answer within auth-hook-timeout, {} ms",
@@ -135,9 +135,9 @@ struct AuthHook::Impl {
         question.call.give_up();
     }
 
-    void conclude(Question& question, Opinion opinion) {
+    void conclude(Question& question, HookAnswer answer) {
         const Millis now = monotonic_now();
-        if (auto* failure = std::get_if<HookFailure>(&opinion)) {
+        if (auto* failure = std::get_if<HookFailure>(&answer)) {
             log_limited(spdlog::level::warn, "auth-hook: {}: {}", settings.url->authority(),
                         failure->why);
             count([&](HookCounters& all) {
@@ -147,7 +147,7 @@ struct AuthHook::Impl {
             return tell(question, {.reason = Reason::server_unavailable,
                                    .why = "the auth-hook fails: " + failure->why});
         }
-        auto& result = std::get<AuthResult>(opinion);
+        auto& result = std::get<AuthResult>(answer);
         const bool allows = result.reason == Reason::success;
         const bool outdated = allows && question.asked_after != forgotten;
         if (outdated)
@@ -184,8 +184,7 @@ struct AuthHook::Impl {
         change(counters);
     }
 
-    // -- who is asked
-    // -------------------------------------------------------------------------------
+    // -- requests to the backend --
 
     /// Sends one request after the other while any wait, unless enough coroutines do so already.
     asio::awaitable<void> work() {
@@ -196,18 +195,18 @@ struct AuthHook::Impl {
             question->asked = monotonic_now();
             question->asked_after = forgotten;
             limit(question);
-            Opinion opinion = HookFailure{};
+            HookAnswer answer = HookFailure{};
             try {
-                opinion = co_await opinion_on(*question);
+                answer = co_await answer_to(*question);
             } catch (const std::exception& trouble) {
-                opinion = HookFailure{trouble.what()};
+                answer = HookFailure{trouble.what()};
             }
-            if (!question->over) conclude(*question, std::move(opinion));
+            if (!question->over) conclude(*question, std::move(answer));
         }
         --working;
     }
 
-    asio::awaitable<Opinion> opinion_on(Question& question) {
+    asio::awaitable<HookAnswer> answer_to(Question& question) {
         const std::string body = hook_question(question.credentials);
         auto reply = co_await client.post(question.call, body);
         if (!reply.trouble.empty()) co_return HookFailure{std::move(reply.trouble)};

@@ -30,7 +30,7 @@ struct CarriedRequest {
 inline constexpr int most_carried_requests = 256;
 /// The most connections to a node's link that have not shown yet which node they are: so many
 /// requests may come at once, and the other nodes beside them.
-inline constexpr int most_link_guests = most_carried_requests + 64;
+inline constexpr int most_unidentified_links = most_carried_requests + 64;
 
 /// The node's answer to the hello, with its line end:
 ///

@@ -139,7 +139,7 @@ bool FrameStream::resume(std::shared_ptr<LinkSocket> socket, std::uint64_t posit
         return false;
     }
     note_progress();
-    if (is_in_vain()) {
+    if (has_stalled()) {
         finish("what it is sent does not arrive on any connection");
         return false;
     }
@@ -204,18 +204,18 @@ void FrameStream::end_soon(std::string why) {
 /// True if connections have made no progress for too long. Small frames may pass and large ones
 /// not, for example because of the network's MTU. Then each new connection is lost after a while,
 /// and clients would wait for ever.
-bool FrameStream::is_in_vain() const {
-    return ticks_in_vain_.value_or(0) > limits_.ticks_without_connection;
+bool FrameStream::has_stalled() const {
+    return stalled_ticks_.value_or(0) > limits_.ticks_without_connection;
 }
 
 void FrameStream::note_progress() {
     if (std::exchange(progress_, kept_.acknowledged()) != kept_.acknowledged())
-        ticks_in_vain_.reset();
+        stalled_ticks_.reset();
 }
 
 /// Frames that were not received are sent again on the next connection.
 void FrameStream::drop_connection() {
-    if (socket_ && kept_.bytes() > 0 && !ticks_in_vain_) ticks_in_vain_ = 0;
+    if (socket_ && kept_.bytes() > 0 && !stalled_ticks_) stalled_ticks_ = 0;
     if (socket_) socket_->tcp().close();
     socket_.reset();  // unfinished operations keep the socket alive
     is_write_under_way_ = false;
@@ -228,7 +228,7 @@ void FrameStream::drop_connection() {
 }
 
 void FrameStream::lose_connection(const std::string& why) {
-    if (limits_.ticks_without_connection == 0 || is_in_vain()) return finish(why);
+    if (limits_.ticks_without_connection == 0 || has_stalled()) return finish(why);
     drop_connection();
     why_ = why;
     spdlog::info("link to {}: its connection is lost: {}", peer_.incarnation, why);
@@ -278,7 +278,7 @@ void FrameStream::await_tick() {
 
 void FrameStream::tick() {
     ++silent_ticks_;
-    if (ticks_in_vain_) ++*ticks_in_vain_;
+    if (stalled_ticks_) ++*stalled_ticks_;
     if (!socket_ && silent_ticks_ > limits_.ticks_without_connection)
         finish(fmt::format("{}; there was no other connection in time", why_));
     else if (socket_ && silent_ticks_ > ticks_of_silence)

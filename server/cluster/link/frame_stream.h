@@ -118,7 +118,7 @@ private:
     void use(std::shared_ptr<LinkSocket> socket);
     void end_soon(std::string why);
     void deliver(std::size_t begin, std::size_t end);
-    bool is_in_vain() const;
+    bool has_stalled() const;
     void note_progress();
     void drop_connection();
     void lose_connection(const std::string& why);
@@ -157,7 +157,7 @@ private:
     bool must_tell_ = false;  ///< tells it again even if `told_` is up to date
     KeptFrames kept_{};
     std::uint64_t progress_ = 0;          ///< up to here, the other node has received
-    std::optional<int> ticks_in_vain_{};  ///< ticks since a connection was dropped, if nothing was
+    std::optional<int> stalled_ticks_{};  ///< ticks since a connection was dropped, if nothing was
                                           ///< acknowledged since
     bool is_write_under_way_ = false;
     std::string going_{};           ///< the bytes that are being written

@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
-constexpr auto guest_time = 2s;
+constexpr auto identification_time = 2s;
 
 }  // namespace
 
@@ -57,29 +57,30 @@ asio::awaitable<void> LinkListener::accept() {
             pause.expires_after(100ms);
             co_await pause.async_wait(token);
         } else {
-            if (std::ssize(guests_) >= most_link_guests) close_oldest_guest();
+            if (std::ssize(unidentified_) >= most_unidentified_links) close_oldest_unidentified();
             asio::co_spawn(acceptor_.get_executor(), serve(std::move(socket)), asio::detached);
         }
     }
 }
 
-/// A node states its purpose at once, so the oldest guest is probably not a node.
-void LinkListener::close_oldest_guest() {
-    guests_.front()->tcp().close();
-    guests_.splice(guests_.end(), guests_, guests_.begin());  // `serve` will erase it soon
+/// A node states its purpose at once, so the oldest unidentified one is probably not a node.
+void LinkListener::close_oldest_unidentified() {
+    unidentified_.front()->tcp().close();
+    // `serve` will erase it soon.
+    unidentified_.splice(unidentified_.end(), unidentified_, unidentified_.begin());
 }
 
 asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
-    const auto guest =
+    const auto peer =
         std::make_shared<LinkSocket>(boost::beast::tcp_stream(std::move(socket)), tls_);
-    const auto place = guests_.insert(guests_.end(), guest);
-    guest->tcp().expires_after(guest_time);
-    asio::awaitable<error_code> handshake = guest->handshake(asio::ssl::stream_base::server);
+    const auto place = unidentified_.insert(unidentified_.end(), peer);
+    peer->tcp().expires_after(identification_time);
+    asio::awaitable<error_code> handshake = peer->handshake(asio::ssl::stream_base::server);
     error_code error = co_await std::move(handshake);
     const std::string line = to_line(hello());
-    asio::awaitable<error_code> writing = guest->write(line);
+    asio::awaitable<error_code> writing = peer->write(line);
     if (!error) error = co_await std::move(writing);
-    asio::awaitable<std::optional<std::string>> reading = guest->read_line(longest_link_answer);
+    asio::awaitable<std::optional<std::string>> reading = peer->read_line(longest_link_answer);
     std::optional<std::string> answer;
     if (!error) answer = co_await std::move(reading);
     const std::string birth = hello().birth;
@@ -87,11 +88,11 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     if (asker && asker->birth == birth) note_asker(*asker);
     auto request = parse_request_line(answer.value_or(""));
     if (request && request->node.birth == birth) {
-        request->is_of_node = guest->has_tls();
+        request->is_of_node = peer->has_tls();
         if (UniqueFd end = hand_over(*std::move(request))) {
-            guests_.erase(place);
+            unidentified_.erase(place);
             ++requests_;
-            asio::awaitable<void> carrying = carry(guest, std::move(end));
+            asio::awaitable<void> carrying = carry(peer, std::move(end));
             co_await std::move(carrying);
             --requests_;
             co_return;
@@ -99,27 +100,27 @@ asio::awaitable<void> LinkListener::serve(asio::ip::tcp::socket socket) {
     }
     const std::optional<EdgeRequest> edge = parse_edge_line(answer.value_or(""));
     const bool is_edge = edge && edge->edge.birth == birth;
-    if (!is_edge || !speaks_version_of(*edge) || !hand_over(guest, *edge)) {
-        asio::awaitable<void> refusing = refuse(guest, is_edge && !error);
+    if (!is_edge || !speaks_version_of(*edge) || !hand_over(peer, *edge)) {
+        asio::awaitable<void> refusing = refuse(peer, is_edge && !error);
         co_await std::move(refusing);
     }
-    guests_.erase(place);
+    unidentified_.erase(place);
 }
 
 /// Closes its sending side and waits until the other side closes. If it closed with unread data,
 /// the system could discard the refusal before the other node has read it.
-asio::awaitable<void> LinkListener::refuse(std::shared_ptr<LinkSocket> guest, bool says_so) {
+asio::awaitable<void> LinkListener::refuse(std::shared_ptr<LinkSocket> peer, bool says_so) {
     error_code error;
     if (says_so) {
-        asio::awaitable<error_code> writing = guest->write(link_refusal);
+        asio::awaitable<error_code> writing = peer->write(link_refusal);
         error = co_await std::move(writing);
     }
-    guest->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
+    peer->tcp().socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
     char rest[64];
     const asio::mutable_buffer room = asio::buffer(rest);
     error = {};
     auto token = asio::redirect_error(asio::use_awaitable, error);
-    while (!error) co_await guest->tcp().async_read_some(room, token);
+    while (!error) co_await peer->tcp().async_read_some(room, token);
 }
 
 LinkHello LinkListener::hello() const {

@@ -48,20 +48,20 @@ public:
 
 private:
     boost::asio::awaitable<void> accept();
-    void close_oldest_guest();
+    void close_oldest_unidentified();
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket);
     LinkHello hello() const;
     void note_asker(const LinkHello& asker);
     bool speaks_version_of(const EdgeRequest& request);
     bool hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request);
     UniqueFd hand_over(CarriedRequest request);
-    boost::asio::awaitable<void> refuse(std::shared_ptr<LinkSocket> guest, bool says_so);
+    boost::asio::awaitable<void> refuse(std::shared_ptr<LinkSocket> peer, bool says_so);
 
     boost::asio::ip::tcp::acceptor acceptor_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
     const std::function<LinkHello()> hello_;
     /// Connections that have not stated their purpose yet, the oldest first.
-    std::list<std::shared_ptr<LinkSocket>> guests_;
+    std::list<std::shared_ptr<LinkSocket>> unidentified_;
     int requests_ = 0;                 ///< the number of carried requests
     std::string refused_for_version_;  ///< the incarnation of the edge that was refused last
     mutable std::mutex asker_mutex_;

@@ -57,7 +57,7 @@ constexpr auto client_timeout = 10s;
 /// ready.
 constexpr auto first_header_timeout = 2s;
 /// The time for the end of TLS, which a client need not wait for.
-constexpr auto goodbye_timeout = 1s;
+constexpr auto tls_shutdown_timeout = 1s;
 /// The time for a client to notice that its request is refused, and to stop sending it.
 constexpr auto refused_timeout = 5s;
 /// Room for a thousand names; Beast throws at a field above 64 KiB.
@@ -251,11 +251,11 @@ struct HttpServer::Impl {
         co_return !error;
     }
 
-    asio::awaitable<void> say_goodbye(HttpConnection& client) {
+    asio::awaitable<void> shut_down_tls(HttpConnection& client) {
         boost::system::error_code ignored;
         if (client.stream.has_tls()) {
-            client.stream.expires_after(goodbye_timeout);
-            co_await client.stream.async_goodbye(
+            client.stream.expires_after(tls_shutdown_timeout);
+            co_await client.stream.async_tls_shutdown(
                 asio::redirect_error(asio::use_awaitable, ignored));
         }
         client.stream.socket().shutdown(HttpProtocol::socket::shutdown_send, ignored);
@@ -305,7 +305,7 @@ struct HttpServer::Impl {
             connections.enter(client, HttpConnection::State::reads);
             header_timeout = client_timeout;
         }
-        co_await say_goodbye(client);
+        co_await shut_down_tls(client);
         if (is_refused) co_await discard_input(client, buffer);
     }
 

@@ -52,7 +52,7 @@ public:
     }
     /// Tells the peer that no more data follows.
     template <class Token>
-    auto async_goodbye(Token&& token) {
+    auto async_tls_shutdown(Token&& token) {
         return tls_->async_shutdown(std::forward<Token>(token));
     }
 

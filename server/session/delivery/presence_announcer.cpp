@@ -91,7 +91,7 @@ void PresenceAnnouncer::tell_when_stored(User& user, Millis now) {
     MessageRef online;
     if (!journal_.would_be_refused() && is_watched(user))
         online = presence_message(user, now, wall_now());
-    user.is_untold = true;
+    user.is_unannounced = true;
     journal_.await({});
     new_users_.push_back({journal_.unit(), user.name, std::move(online)});
 }
@@ -101,15 +101,15 @@ void PresenceAnnouncer::tell_of_new_users(Millis now) {
          new_users_.pop_front()) {
         const NewUser& known = new_users_.front();
         User* const user = presence_.find(known.name);
-        if (!user || !user->is_untold) continue;
-        user->is_untold = false;
+        if (!user || !user->is_unannounced) continue;
+        user->is_unannounced = false;
         if (known.online) fan_out_.route(known.online, nullptr, now);
         if (!known.online || known.online->presence_version != user->version) tell(*user, now);
     }
 }
 
 void PresenceAnnouncer::tell(const User& user, Millis now) {
-    if (user.is_untold || !is_watched(user)) return;
+    if (user.is_unannounced || !is_watched(user)) return;
     if (const auto message = presence_message(user, now, wall_now()))
         fan_out_.route(message, nullptr, now);
 }

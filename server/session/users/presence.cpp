@@ -381,7 +381,7 @@ std::string to_json(const User& user, Millis now, WallMillis wall) {
 }
 
 MessageRef presence_message(const User& user, Millis now, WallMillis wall) {
-    if (!user.is_known() || user.is_untold) return nullptr;
+    if (!user.is_known() || user.is_unannounced) return nullptr;
     auto topic = presence_topic(user.name);
     constexpr std::size_t longest_topic = 65'535;
     if (topic.size() > longest_topic) return nullptr;

@@ -61,7 +61,7 @@ void PresenceEntry::copy_presence(const PresenceEntry& other) {
     seen_after = other.seen_after;
     cause = other.cause;
     is_awaited = other.is_awaited;
-    is_untold = other.is_untold;
+    is_unannounced = other.is_unannounced;
     stayed = other.stayed;
 }
 

@@ -82,7 +82,7 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     /// The user was online when the process died, and counts as online while its devices may still
     /// come back.
     bool is_awaited : 1 = false;
-    bool is_untold : 1 = false;  ///< subscribers must not know about the user yet
+    bool is_unannounced : 1 = false;  ///< subscribers must not know about the user yet
     bool stayed : 1 = false;     ///< was online for at least a minute before
     const bool is_packed : 1;
 };

@@ -18,7 +18,7 @@ namespace {
 
 /// The bytes of a close_notify alert in its record, with AES-GCM in TLS 1.2; other suites need
 /// fewer. A record of MQTT of this size can hold only a PINGREQ or a DISCONNECT.
-constexpr int tls_farewell = 31;
+constexpr int close_notify_bytes = 31;
 
 constexpr const char* no_memory =
     "those who are not logged in take too much of memory-budget, and its address most";
@@ -172,7 +172,7 @@ bool Connection::peer_gone() {
     ::ioctl(socket_.get(), FIONREAD, &unread);
     if (tls()) unread += static_cast<int>(tls()->kept());
     if (partial_ || (small_tls() && small_tls()->has_record())) return false;
-    return unread <= (tls() || small_tls() ? tls_farewell : 0);
+    return unread <= (tls() || small_tls() ? close_notify_bytes : 0);
 }
 
 void Connection::go_on(Bytes connect) {
