@@ -29,26 +29,26 @@ Broker::Broker(const BrokerSettings& settings, unsigned shard, unsigned shards, 
       sessions_(settings, place_, host.totals()),
       memory_(settings, host),
       context_{settings, place_, host, counters, tracer_, history_, receipts_, journal_},
-      sender_(context_),
+      packets_(context_),
       tables_{interest, presence_, sessions_, router_, retained_},
-      delivery_{sender_, events_, inboxes_, rooms_, room_logs_, packed_, shared_, replay_},
+      delivery_{packets_, events_, inboxes_, rooms_, room_logs_, packed_, shared_, replay_},
       requests_{authorizations_, memory_, subscriptions_, wills_},
-      inboxes_(context_, tables_, sender_),
+      inboxes_(context_, tables_, packets_),
       rooms_(settings, place_, host.totals(), interest, presence_, journal_),
-      room_logs_(context_, tables_, rooms_, sender_),
-      packed_(context_, tables_, rooms_, sender_),
-      shared_(context_, tables_, sender_),
-      replay_(context_, tables_, rooms_, sender_),
+      room_logs_(context_, tables_, rooms_, packets_),
+      packed_(context_, tables_, rooms_, packets_),
+      shared_(context_, tables_, packets_),
+      replay_(context_, tables_, rooms_, packets_),
       fan_out_(context_, tables_, delivery_),
       announcer_(place_, presence_, fan_out_, journal_, events_, host),
-      delayed_(context_, fan_out_, sender_.answers()),
+      delayed_(context_, fan_out_, packets_.answers()),
       publishing_(context_, tables_, delivery_, authorizations_, memory_, fan_out_, delayed_),
       subscriptions_(context_, tables_, delivery_, authorizations_, memory_),
       wills_(authorizations_, rooms_, fan_out_, delayed_, journal_, counters),
       keeper_(context_, tables_, delivery_, fan_out_, subscriptions_, wills_),
       logins_(context_, tables_, delivery_, requests_, announcer_, fan_out_, keeper_),
       disconnects_(context_, tables_, delivery_, announcer_, wills_, keeper_),
-      expired_(presence_, sender_, keeper_),
+      expired_(presence_, packets_, keeper_),
       evictions_(context_, tables_, delivery_, requests_, fan_out_, expired_, keeper_),
       restore_(context_, tables_, delivery_, subscriptions_),
       passage_(context_, tables_, delivery_, requests_, fan_out_, delayed_, keeper_),
@@ -81,9 +81,9 @@ void Broker::handle(Session& session, const Packet& packet, Millis now) {
     std::visit(Overloaded{
                    [&](const Publish& publish) { publishing_.receive(session, publish, now); },
                    [&](const Pubrel& pubrel) { publishing_.receive(session, pubrel); },
-                   [&](const Puback& puback) { sender_.receive(session, puback, now); },
-                   [&](const Pubrec& pubrec) { sender_.receive(session, pubrec, now); },
-                   [&](const Pubcomp& pubcomp) { sender_.receive(session, pubcomp, now); },
+                   [&](const Puback& puback) { packets_.receive(session, puback, now); },
+                   [&](const Pubrec& pubrec) { packets_.receive(session, pubrec, now); },
+                   [&](const Pubcomp& pubcomp) { packets_.receive(session, pubcomp, now); },
                    [&](const Subscribe& request) { subscriptions_.receive(session, request, now); },
                    [&](const Unsubscribe& request) { subscriptions_.receive(session, request); },
                    [&](const Disconnect& disconnect) { disconnects_.receive(session, disconnect); },
@@ -103,7 +103,7 @@ void Broker::lose_node(const Session& session) {
 void Broker::drained(Session& session, Millis now) {
     thread_.assert_here();
     if (session.awaits_connack) return;
-    if (session.state.exchanges().outbox().unsent()) sender_.send_waiting(session, now);
+    if (session.state.exchanges().outbox().unsent()) packets_.send_waiting(session, now);
     replay_.drained(session);
 }
 
@@ -119,7 +119,7 @@ void Broker::receive(ShardMessage& message, Millis now) {
                    [&](MessageStored& stored) {
                        journal_.stored(stored);
                        shared_.stored(stored.stamp, now);
-                       sender_.stored(now);
+                       packets_.stored(now);
                    },
                    [&](GroupMembership& membership) { shared_.receive(membership); },
                    [&](GroupDelivery& assigned) { shared_.receive(assigned, now); },
@@ -165,10 +165,10 @@ void Broker::receive(LedgerAnswer& answer, Millis now) {
 
 /// The rules may have changed since these messages were queued.
 void Broker::receive(const MessagesRead& read, Millis now) {
-    Session* const session = sender_.receive(read);
+    Session* const session = packets_.receive(read);
     if (!session) return;
     subscriptions_.judge(*session, now);
-    sender_.send_waiting(*session, now);
+    packets_.send_waiting(*session, now);
 }
 
 // -- time --
@@ -185,7 +185,7 @@ bool Broker::tick(Millis now) {
         rooms_.shrink();
         packed_.shrink();
         journal_.tick();
-        sender_.tick();
+        packets_.tick();
         delayed_.tick(now);
         shared_.tick(now);
         replay_.tick(now);

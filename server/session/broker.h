@@ -106,7 +106,7 @@ public:
     void flush_store() { journal_.flush(); }
     /// Stores messages that clients take too long to acknowledge. Call it when the host was asked
     /// to.
-    void store_overdue(Millis now) { static_cast<void>(sender_.store().store_overdue(now)); }
+    void store_overdue(Millis now) { static_cast<void>(packets_.store().store_overdue(now)); }
     /// Does so much data wait for the store that clients must stop publishing?
     bool store_lags() const;
     /// Has the store refused data that it has not accepted since?
@@ -152,15 +152,15 @@ public:
     void drop_will(Session& session) { wills_.keep(session, nullptr); }
 
     /// The number of messages since the start that were acknowledged before they had to be stored.
-    std::uint64_t spared() const { return sender_.queues().totals().spared; }
+    std::uint64_t spared() const { return packets_.queues().totals().spared; }
     /// The number of messages in all queues, including messages that expired in the last minute.
-    std::size_t waiting() const { return sender_.queues().totals().messages; }
+    std::size_t waiting() const { return packets_.queues().totals().messages; }
     std::size_t subscriptions() const { return router_.subscriptions() + packed_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
     /// Entries of tables examined since the start: the measure of a turn's work.
     std::uint64_t work() const {
         return router_.work() + shared_.work() + replay_.work() + fan_out_.work() +
-               sender_.queues().work() + room_logs_.work() + inboxes_.work() + keeper_.work();
+               packets_.queues().work() + room_logs_.work() + inboxes_.work() + keeper_.work();
     }
 
 private:
@@ -183,7 +183,7 @@ private:
 
     // The structs through which the following parts know each other:
     const ShardContext context_;
-    PacketSender sender_;
+    PacketSender packets_;
     const Tables tables_;
     const DeliveryParts delivery_;
     const RequestParts requests_;

@@ -30,7 +30,7 @@ BrokerAdmin::BrokerAdmin(const ShardContext& context, const Tables& tables,
       presence_(tables.presence),
       sessions_(tables.sessions),
       retained_(tables.retained),
-      sender_(delivery.sender),
+      packets_(delivery.packets),
       inboxes_(delivery.inboxes),
       rooms_(delivery.rooms),
       room_logs_(delivery.room_logs),
@@ -79,7 +79,7 @@ ClientDescriptions BrokerAdmin::clients(std::string_view user, const std::set<Se
     thread_.assert_here();
     User* const found = presence_.find(user);
     if (!found) return {};
-    return ClientDescriber(room_logs_, sender_, now).some(*found, known, most);
+    return ClientDescriber(room_logs_, packets_, now).some(*found, known, most);
 }
 
 ClientDescriptions BrokerAdmin::client(std::string_view user, std::string_view client, Millis now) {
@@ -87,13 +87,13 @@ ClientDescriptions BrokerAdmin::client(std::string_view user, std::string_view c
     const User* const known = presence_.find(user);
     Session* const session = known ? sessions_.find(*known, client) : nullptr;
     if (!session) return {};
-    return ClientDescriber(room_logs_, sender_, now).one(*session);
+    return ClientDescriber(room_logs_, packets_, now).one(*session);
 }
 
 ClientsFound BrokerAdmin::clients(const ClientFilter& filter, ClientPosition after,
                                   std::size_t most, Millis now) {
     thread_.assert_here();
-    const ClientDescriber describer(room_logs_, sender_, now);
+    const ClientDescriber describer(room_logs_, packets_, now);
     return ClientSearch(presence_, describer, filter, most).some(after);
 }
 
@@ -102,7 +102,7 @@ ClientsFound BrokerAdmin::clients_of(std::string_view user, const ClientFilter& 
     thread_.assert_here();
     User* const found = presence_.find(user);
     if (!found) return {};
-    const ClientDescriber describer(room_logs_, sender_, now);
+    const ClientDescriber describer(room_logs_, packets_, now);
     return ClientSearch(presence_, describer, filter, most).some_of(*found, after);
 }
 
@@ -116,7 +116,7 @@ InboxView BrokerAdmin::inbox(std::string_view user, InboxPosition after, std::si
 InboxDropped BrokerAdmin::drop_inbox(std::string_view user, Millis now) {
     thread_.assert_here();
     User* const found = presence_.find(user);
-    return found ? InboxAccess(sender_, inboxes_).drop_some(*found, now) : InboxDropped();
+    return found ? InboxAccess(packets_, inboxes_).drop_some(*found, now) : InboxDropped();
 }
 
 bool BrokerAdmin::forget_user(std::string_view user) {

@@ -98,7 +98,7 @@ private:
     Presence& presence_;
     SessionTable& sessions_;
     Retained& retained_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Inboxes& inboxes_;
     Rooms& rooms_;
     RoomLogs& room_logs_;

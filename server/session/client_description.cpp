@@ -10,7 +10,7 @@
 
 namespace pulsegate {
 
-std::uint64_t ClientDescriber::work() const { return rooms_.work() + sender_.queues().work(); }
+std::uint64_t ClientDescriber::work() const { return rooms_.work() + packets_.queues().work(); }
 
 ClientDescription ClientDescriber::describe(const Session& session) const {
     ClientDescription description{.session = session.id,
@@ -50,7 +50,7 @@ ClientDescriptions ClientDescriber::some(User& user, const std::set<SessionId>& 
     for (Device& device : user.devices) {
         auto& session = static_cast<Session&>(device);
         if (known.contains(session.id)) continue;
-        sender_.queues().drop_expired(session, now_);
+        packets_.queues().drop_expired(session, now_);
         if (session.is_inbox()) continue;
         if (some.clients.size() == most_here || work() - began_at > work_for_clients) {
             some.more = true;
@@ -62,7 +62,7 @@ ClientDescriptions ClientDescriber::some(User& user, const std::set<SessionId>& 
 }
 
 ClientDescriptions ClientDescriber::one(Session& session) {
-    sender_.queues().drop_expired(session, now_);
+    packets_.queues().drop_expired(session, now_);
     ClientDescriptions all;
     all.clients.push_back(describe(session));
     for (const Subscription& subscription : session.state.subscriptions())

@@ -59,8 +59,8 @@ struct ClientDescriptions {
 /// count as queued. Expired messages are dropped first.
 class ClientDescriber {
 public:
-    ClientDescriber(RoomLogs& rooms, PacketSender& sender, Millis now)
-        : rooms_(rooms), sender_(sender), now_(now) {}
+    ClientDescriber(RoomLogs& rooms, PacketSender& packets, Millis now)
+        : rooms_(rooms), packets_(packets), now_(now) {}
 
     /// Some clients of a user, connected ones first: up to `most` of those that are not `known`
     /// yet, and as many as one turn has time for.
@@ -76,7 +76,7 @@ private:
     std::uint64_t work() const;
 
     RoomLogs& rooms_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     const Millis now_;
 };
 

@@ -99,7 +99,7 @@ std::size_t InboxAccess::drop(Session& session, std::size_t most) {
     const Queue taken = exchanges.change_outbox([&](Outbox& outbox) {
         return is_away ? outbox.take_from_inbox(false) : outbox.take_queued_if(is_dropped);
     });
-    for (const QueuedMessage& each : taken) sender_.queues().drop(session.state.owner, each);
+    for (const QueuedMessage& each : taken) packets_.queues().drop(session.state.owner, each);
     return taken.size();
 }
 

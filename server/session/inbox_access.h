@@ -51,7 +51,7 @@ struct InboxDropped {
 /// messages that were handed out to a device and are not acknowledged.
 class InboxAccess {
 public:
-    InboxAccess(PacketSender& sender, Inboxes& inboxes) : sender_(sender), inboxes_(inboxes) {}
+    InboxAccess(PacketSender& packets, Inboxes& inboxes) : packets_(packets), inboxes_(inboxes) {}
 
     /// All sums, and a page of up to `most` messages and up to this many bytes, but at least one
     /// message.
@@ -64,7 +64,7 @@ public:
 private:
     std::size_t drop(Session& session, std::size_t most);
 
-    PacketSender& sender_;
+    PacketSender& packets_;
     Inboxes& inboxes_;
 };
 

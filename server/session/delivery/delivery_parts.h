@@ -13,7 +13,7 @@ class SharedSubscriptions;
 
 /// The parts that deliver a message to its receivers. It owns none of them.
 struct DeliveryParts {
-    PacketSender& sender;  ///< to one client
+    PacketSender& packets;  ///< to one client
     EventRecorder& events;
     Inboxes& inboxes;
     Rooms& rooms;

@@ -24,7 +24,7 @@ FanOut::FanOut(const ShardContext& context, const Tables& tables, const Delivery
       room_logs_(delivery.room_logs),
       shared_(delivery.shared),
       replay_(delivery.replay),
-      sender_(delivery.sender),
+      packets_(delivery.packets),
       journal_(context.journal),
       events_(delivery.events),
       receipts_(context.receipts),
@@ -133,7 +133,7 @@ void FanOut::receive(const MessageRef& message, PartSource parts, Millis now) {
 /// Delivers to the first recipients at once, and to the others in later turns.
 void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                      const std::optional<std::string>& owner, PartSource parts, Millis now) {
-    PublishEncoder encoder = sender_.encoder(*message, now);
+    PublishEncoder encoder = packets_.encoder(*message, now);
     Delivery delivery{.message = message};
     const Rooms::Audience audience = rooms_.audience(message->topic);
     std::size_t room = unfinished() ? 0 : settings_.recipients_a_turn;
@@ -197,11 +197,11 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
                      PartSource& parts, Millis now) {
     Session& session = *recipient.session;
     const auto presence = delivery.message->presence_version;
-    if (presence != 0 && !sender_.keeps_up(session)) return replay_.fall_behind(session, presence);
+    if (presence != 0 && !packets_.keeps_up(session)) return replay_.fall_behind(session, presence);
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    const Fate fate = sender_.enqueue(session, delivery, encoder, now, parts);
+    const Fate fate = packets_.enqueue(session, delivery, encoder, now, parts);
     const Millis received = delivery.message->received;
     if (fate == Fate::sent && received != 0) counters_.delivery.count(now - received);
     parts.count(fate);
@@ -330,7 +330,7 @@ std::optional<std::string> FanOut::tell_members_away(const Message& message,
 /// Drops expired messages, because they must not count as waiting.
 void FanOut::drop_expired(User& user, Millis now) {
     for (Device& device : user.devices)
-        sender_.queues().drop_expired(static_cast<Session&>(device), now);
+        packets_.queues().drop_expired(static_cast<Session&>(device), now);
 }
 
 /// Called on each shard, but only the user's home shard tells backends.

@@ -122,7 +122,7 @@ private:
     RoomLogs& room_logs_;
     SharedSubscriptions& shared_;
     Replay& replay_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     EventRecorder& events_;
     Receipts& receipts_;

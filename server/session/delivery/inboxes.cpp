@@ -18,18 +18,18 @@ Session& session_of(Device& device) { return static_cast<Session&>(device); }
 
 }  // namespace
 
-Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender)
+Inboxes::Inboxes(const ShardContext& context, const Tables& tables, PacketSender& packets)
     : settings_(context.settings),
       place_(context.place),
       host_(context.host),
       accounts_(context.host.totals().inboxes),
       sessions_(tables.sessions),
       presence_(tables.presence),
-      sender_(sender),
+      packets_(packets),
       journal_(context.journal),
       counters_(context.counters),
       senders_(context.host.totals().inboxes) {
-    sender_.queues().totals().inbox_senders = &senders_;
+    packets_.queues().totals().inbox_senders = &senders_;
 }
 
 /// The sessions outlive this object, and their queues would report messages to it. So the queues
@@ -181,7 +181,7 @@ Session& Inboxes::create(User& user) {
 }
 
 void Inboxes::enter(Session& inbox) {
-    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(sender_.queues().totals()), &inbox);
+    inboxes_.emplace(&inbox.state.exchanges().begin_inbox(packets_.queues().totals()), &inbox);
 }
 
 void Inboxes::restore(Session& inbox) {
@@ -202,7 +202,7 @@ void Inboxes::end_expired(Millis now) {
         if (next != inboxes_.end()) ++next;
         if (next == inboxes_.end()) next = inboxes_.begin();
         Session& inbox = *next->second;
-        if (sender_.queues().drop_expired(inbox, now)) users.push_back(&inbox.user);
+        if (packets_.queues().drop_expired(inbox, now)) users.push_back(&inbox.user);
     }
     examined_ = next->first;
     for (User* user : users) end_if_done_(*user, now);
@@ -213,7 +213,7 @@ void Inboxes::end_expired_of(InboxSenders::Sender sender, Millis now) {
     work_ += inboxes.size() / looks_of_a_work;
     for (const Outbox* outbox : inboxes) {
         Session& inbox = *inboxes_.find(outbox)->second;
-        if (sender_.queues().drop_expired(inbox, now)) end_if_done_(inbox.user, now);
+        if (packets_.queues().drop_expired(inbox, now)) end_if_done_(inbox.user, now);
     }
 }
 
@@ -224,7 +224,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
     const std::size_t half = std::min(inboxes_a_turn, (largest.inboxes + 1) / 2);
     for (const Outbox* outbox : senders_.inboxes_of(largest.sender, half)) {
         Session& inbox = *inboxes_.find(outbox)->second;
-        left -= sender_.queues().drop_of(inbox, largest.sender, left);
+        left -= packets_.queues().drop_of(inbox, largest.sender, left);
         end_if_done_(inbox.user, now);
         if (left == 0) break;
     }
@@ -233,7 +233,7 @@ void Inboxes::drop_some(const InboxSenders::Largest& largest, const char* why, M
 }
 
 void Inboxes::hand_out(User& user, Millis now) {
-    if (Session* const device = move_to_device(user, now)) sender_.send_waiting(*device, now);
+    if (Session* const device = move_to_device(user, now)) packets_.send_waiting(*device, now);
 }
 
 /// Moves the inbox's messages to the first device's queue. In the store they stay in the inbox.
@@ -245,7 +245,7 @@ Session* Inboxes::move_to_device(User& user, Millis now) {
     if (messages.empty()) return &device;
     begin_anew(*inbox, now);
     for (QueuedMessage& each : messages) each.mark_from_inbox(true, inbox->state.owner);
-    device.state.exchanges().open_outbox(sender_.queues().totals()).merge(std::move(messages));
+    device.state.exchanges().open_outbox(packets_.queues().totals()).merge(std::move(messages));
     return &device;
 }
 
@@ -265,7 +265,7 @@ void Inboxes::return_from(Session& session, Millis now) {
     begin_anew(*inbox, now);
     Queue messages = session.state.exchanges().change_outbox(&Outbox::take_from_inbox, true);
     for (QueuedMessage& each : messages) each.mark_from_inbox(false, inbox->state.owner);
-    inbox->state.exchanges().open_outbox(sender_.queues().totals()).merge(std::move(messages));
+    inbox->state.exchanges().open_outbox(packets_.queues().totals()).merge(std::move(messages));
 }
 
 Session* Inboxes::done(const User& user) const {

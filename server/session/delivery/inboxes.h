@@ -31,7 +31,7 @@ namespace pulsegate {
 /// messages. It belongs to the shard's thread.
 class Inboxes {
 public:
-    Inboxes(const ShardContext& context, const Tables& tables, PacketSender& sender);
+    Inboxes(const ShardContext& context, const Tables& tables, PacketSender& packets);
     ~Inboxes();
     Inboxes(const Inboxes&) = delete;
     Inboxes& operator=(const Inboxes&) = delete;
@@ -113,7 +113,7 @@ private:
     InboxAccounts& accounts_;
     SessionTable& sessions_;
     Presence& presence_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     Counters& counters_;
     InboxSenders senders_;

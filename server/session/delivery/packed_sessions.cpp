@@ -12,13 +12,13 @@
 namespace pulsegate {
 
 PackedSessions::PackedSessions(const ShardContext& context, const Tables& tables,
-                                 const Rooms& rooms, PacketSender& sender)
+                                 const Rooms& rooms, PacketSender& packets)
     : interest_(tables.interest),
       presence_(tables.presence),
       sessions_(tables.sessions),
       router_(tables.router),
       rooms_(rooms),
-      waiting_(sender.queues().totals()),
+      waiting_(packets.queues().totals()),
       journal_(context.journal),
       receipts_(context.receipts),
       away_for_(static_cast<Tick>(context.settings.packed_after / 1000)),

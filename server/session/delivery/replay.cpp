@@ -42,13 +42,13 @@ bool may_miss_presence(const Session& session) {
 }  // namespace
 
 Replay::Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
-               PacketSender& sender)
+               PacketSender& packets)
     : settings_(context.settings),
       place_(context.place),
       retained_(tables.retained),
       presence_(tables.presence),
       rooms_(rooms),
-      sender_(sender),
+      packets_(packets),
       journal_(context.journal),
       shards_(context.host) {}
 
@@ -150,7 +150,7 @@ void Replay::go_on(Session& session, Millis now) {
 /// page would only make the queue longer.
 bool Replay::has_room(const Session& session) const {
     const Exchanges& exchanges = session.state.exchanges();
-    return sender_.keeps_up(session) && !exchanges.outbox().unsent() &&
+    return packets_.keeps_up(session) && !exchanges.outbox().unsent() &&
            !exchanges.answers().has_suback();
 }
 
@@ -159,7 +159,7 @@ void Replay::tick(Millis now) {
     unconfirmed_.shrink();
     if (sent_.empty()) return;
     // Called again later; then all sent messages are stored.
-    if (!sender_.store().store_overdue(now)) return;
+    if (!packets_.store().store_overdue(now)) return;
     std::erase_if(sent_, [&](const auto& each) {
         const auto& [key, since] = each;
         const bool is_safe = since + until_stored <= now;
@@ -257,7 +257,7 @@ std::size_t Replay::send_retained(Session& session, std::size_t room, std::size_
             if (!rooms_.admits(session.user.name, message->topic)) return true;
             send(session, request, message, now);
             bytes -= std::min(bytes, message->cost());
-            return ++sent < room && bytes > 0 && sender_.keeps_up(session);
+            return ++sent < room && bytes > 0 && packets_.keeps_up(session);
         });
     replay.retained_done = replay.after.empty();
     looks_ += looks_before - looks;
@@ -270,9 +270,9 @@ void Replay::send(Session& session, const Request& request, const MessageRef& me
                       .qos = std::min({message->qos, request.options.qos, settings_.max_qos}),
                       .retain = true};
     if (request.identifier != 0) delivery.identifiers.push_back(request.identifier);
-    PublishEncoder encoder = sender_.encoder(*message, now);
+    PublishEncoder encoder = packets_.encoder(*message, now);
     PartSource nobody_waits;
-    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
+    packets_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 
 // -- presence --
@@ -403,9 +403,9 @@ void Replay::send_presence(Session& session, const Request& request, const Messa
     }
     if (!wanted) return;
     delivery.qos = std::min(delivery.qos, message->qos);
-    PublishEncoder encoder = sender_.encoder(*message, now);
+    PublishEncoder encoder = packets_.encoder(*message, now);
     PartSource nobody_waits;
-    sender_.enqueue(session, delivery, encoder, now, nobody_waits);
+    packets_.enqueue(session, delivery, encoder, now, nobody_waits);
 }
 
 // -- ends --

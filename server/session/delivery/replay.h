@@ -36,7 +36,7 @@ namespace pulsegate {
 class Replay {
 public:
     Replay(const ShardContext& context, const Tables& tables, const Rooms& rooms,
-           PacketSender& sender);
+           PacketSender& packets);
 
     /// Notes in the store, after the subscription, that its session must get the retained messages.
     /// `request` follows.
@@ -122,7 +122,7 @@ private:
     const Retained& retained_;
     const Presence& presence_;
     const Rooms& rooms_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     ShardLinks& shards_;
     boost::unordered_flat_map<std::uint64_t, Session*> awaited_;  ///< by query id

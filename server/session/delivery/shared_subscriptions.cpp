@@ -23,10 +23,10 @@ QoS qos_of(const Message& message, const ShareGroups::Choice& choice) {
 }  // namespace
 
 SharedSubscriptions::SharedSubscriptions(const ShardContext& context, const Tables& tables,
-                                         PacketSender& sender)
+                                         PacketSender& packets)
     : place_(context.place),
       router_(tables.router),
-      sender_(sender),
+      packets_(packets),
       journal_(context.journal),
       receipts_(context.receipts),
       counters_(context.counters),
@@ -109,7 +109,7 @@ void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& t
     thread_.assert_here();
     groups_.match(topic, [&](const ShareGroups::Choice& choice) {
         const bool waits = !choice.connected && qos_of(*message, choice) != QoS::at_most_once;
-        if (waits && sender_.queues().is_refused(choice.owner, {.message = message}))
+        if (waits && packets_.queues().is_refused(choice.owner, {.message = message}))
             parts.count(Fate::refused);
         else
             assign(message, choice, 0, parts, now);
@@ -129,14 +129,14 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
         parts.count(Fate::sent);
     else if (delivery.qos != QoS::at_most_once)
         parts.count(Fate::queued);
-    sender_.store().store_for(choice.owner, delivery, parts, now);
+    packets_.store().store_for(choice.owner, delivery, parts, now);
     const bool may_come_again = delivery.qos == QoS::at_least_once;
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;
     const bool is_stored = delivery.owner != 0;
     if (is_stored && !is_kept && !may_come_again) {
         // The message ends with this member's session or connection. After that, no other member
         // may get it (4.8.2).
-        sender_.store().drop(delivery);
+        packets_.store().drop(delivery);
         delivery.owner = 0;
     }
     const PartRef part = delivery.owner != 0 ? parts.part() : PartRef();
@@ -299,9 +299,9 @@ void SharedSubscriptions::receive(GroupDelivery& assigned, Millis now) {
         const unsigned group = place_.home_of(*assigned.delivery.share);
         return send(group, GroupReturn{std::move(assigned.delivery), assigned.member}, now);
     }
-    PublishEncoder encoder = sender_.encoder(*assigned.delivery.message, now);
+    PublishEncoder encoder = packets_.encoder(*assigned.delivery.message, now);
     PartSource nobody_waits;
-    sender_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
+    packets_.enqueue(*found->second, assigned.delivery, encoder, now, nobody_waits);
 }
 
 /// Gives the queued messages of the group back. A message that the session also has by its own
@@ -337,10 +337,10 @@ void SharedSubscriptions::receive(GroupReturn& returned, Millis now) {
         // The member would get it too late, and QoS 0 does not wait.
         const bool is_too_late = choice->member == returned.from &&
                                  qos_of(*delivery.message, *choice) == QoS::at_most_once;
-        if (is_too_late) return sender_.store().drop(delivery);
+        if (is_too_late) return packets_.store().drop(delivery);
         return assign(delivery.message, *choice, delivery.owner, nobody_waits, now);
     }
-    sender_.store().drop(delivery);
+    packets_.store().drop(delivery);
     ++counters_.dropped_no_member;
     log_limited(spdlog::level::warn,
                 "message to {} dropped: the shared subscription {} has no members",

@@ -27,7 +27,7 @@ namespace pulsegate {
 /// any group. It belongs to the shard's thread.
 class SharedSubscriptions {
 public:
-    SharedSubscriptions(const ShardContext& context, const Tables& tables, PacketSender& sender);
+    SharedSubscriptions(const ShardContext& context, const Tables& tables, PacketSender& packets);
 
     /// The session has subscribed to `$share/group/filter`, or changed its options. The receipt, if
     /// there is one, waits until the group knows about it.
@@ -92,7 +92,7 @@ private:
 
     const ShardPlace place_;
     Router& router_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     Receipts& receipts_;
     Counters& counters_;

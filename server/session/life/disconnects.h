@@ -35,7 +35,7 @@ public:
           announcer_(announcer),
           journal_(context.journal),
           history_(context.history),
-          answers_(delivery.sender.answers()),
+          answers_(delivery.packets.answers()),
           wills_(wills),
           keeper_(keeper),
           counters_(context.counters) {}

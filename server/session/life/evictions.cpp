@@ -32,7 +32,7 @@ bool Evictions::expire(Millis now) {
     const bool more_in_store = make_room_in_store(now);
     judge_logins();
     const bool more_in_memory = make_room(now);
-    expired_before_ = sender_.queues().expired_bytes();
+    expired_before_ = packets_.queues().expired_bytes();
     return more_in_store || more_in_memory || more_due || judged_logins_;
 }
 

@@ -47,7 +47,7 @@ public:
           memory_(requests.memory),
           router_(tables.router),
           retained_(tables.retained),
-          sender_(delivery.sender),
+          packets_(delivery.packets),
           fan_out_(fan_out),
           expired_(expired),
           journal_(context.journal),
@@ -86,7 +86,7 @@ private:
     void evict(Session& session, const Eviction& eviction, Evicted& evicted, Millis now);
     void judge_logins();
     std::uint64_t bytes_expired_since(const HolderSearch& search) const {
-        return sender_.queues().expired_bytes() - search.expired_before;
+        return packets_.queues().expired_bytes() - search.expired_before;
     }
     std::optional<HolderSearch> search(std::optional<HolderSearch>& search, HeldBytes counted,
                                        Millis now);
@@ -106,7 +106,7 @@ private:
     const MemoryLimits& memory_;
     const Router& router_;
     const Retained& retained_;
-    const PacketSender& sender_;
+    const PacketSender& packets_;
     const FanOut& fan_out_;
     ExpiredMessages& expired_;
     const Journal& journal_;

@@ -124,7 +124,7 @@ bool Evictions::make_room_in_store(Millis now) {
 /// persistent-session-bytes.
 bool Evictions::is_over_budget() const {
     const auto bodies = bytes_of_messages() - std::min(bytes_of_messages(), retained_.bytes());
-    return sessions_.over_budget(bodies + sender_.queues().bytes_of_all_entries());
+    return sessions_.over_budget(bodies + packets_.queues().bytes_of_all_entries());
 }
 
 /// A user with no more than this many bytes never pays. If all sessions together take little, other

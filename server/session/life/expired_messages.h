@@ -16,8 +16,8 @@ namespace pulsegate {
 /// QueueBounds. It belongs to the shard's thread.
 class ExpiredMessages {
 public:
-    ExpiredMessages(Presence& presence, PacketSender& sender, SessionKeeper& keeper)
-        : presence_(presence), queues_(sender.queues()), keeper_(keeper) {}
+    ExpiredMessages(Presence& presence, PacketSender& packets, SessionKeeper& keeper)
+        : presence_(presence), queues_(packets.queues()), keeper_(keeper) {}
 
     /// Drops expired messages of at most `most` users after `after`, and of as many as one turn has
     /// time for. An inbox without other messages ends. Calls `done` for each of these users.

@@ -74,7 +74,7 @@ Logins::Logins(const ShardContext& context, const Tables& tables, const Delivery
       events_(delivery.events),
       tracer_(context.tracer),
       history_(context.history),
-      answers_(delivery.sender.answers()),
+      answers_(delivery.packets.answers()),
       journal_(context.journal),
       receipts_(context.receipts),
       replay_(delivery.replay),

@@ -118,7 +118,7 @@ void Restore::subscription(Session& session, const PutSubscription& stored) {
 }
 
 void Restore::incoming(Session& session, PutIncoming stored) {
-    session.state.exchanges().received(sender_.queues().totals(), stored.packet_id);
+    session.state.exchanges().received(packets_.queues().totals(), stored.packet_id);
 }
 
 void Restore::exchange(Session& session, PutExchange stored, bool released) {
@@ -148,7 +148,7 @@ void Restore::will(Session& session, const PutWill& stored) {
 }
 
 Outbox& Restore::outbox_of(Session& session) {
-    return session.state.exchanges().open_outbox(sender_.queues().totals());
+    return session.state.exchanges().open_outbox(packets_.queues().totals());
 }
 
 bool Restore::waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,

@@ -67,7 +67,7 @@ public:
           retained_(tables.retained),
           subscriptions_(subscriptions),
           shared_(delivery.shared),
-          sender_(delivery.sender),
+          packets_(delivery.packets),
           journal_(context.journal),
           surroundings_(context.host) {}
 
@@ -123,7 +123,7 @@ public:
     bool waiting(Session& session, const WaitingMessage& stored, const Receiver& receiver,
                  Millis expires, SentBefore& sent_before);
     /// A message that waited has expired meanwhile.
-    void expired(OwnerId owner, Stamp stamp) { sender_.expire(owner, stamp); }
+    void expired(OwnerId owner, Stamp stamp) { packets_.expire(owner, stamp); }
     void message(Session& session, const MessageRef& message, const Receiver& receiver,
                  SentBefore& sent_before);
     /// A message of a retired owner. Call it after all subscriptions.
@@ -154,7 +154,7 @@ private:
     Retained& retained_;
     Subscriptions& subscriptions_;
     SharedSubscriptions& shared_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     Surroundings& surroundings_;
     /// How a message was in flight to its client.

@@ -18,9 +18,9 @@ void SessionKeeper::stop(Session& session, Millis now) {
 }
 
 void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
-    sender_.stop(session);
-    sender_.store().store_unstored(session, now);
-    sender_.store().note_identifiers(session);
+    packets_.stop(session);
+    packets_.store().store_unstored(session, now);
+    packets_.store().note_identifiers(session);
     replay_.note_sent(session);
     session.state.exchanges().change_outbox(&Outbox::interrupt);
     replay_.pause(session);
@@ -28,7 +28,7 @@ void SessionKeeper::interrupt_exchanges(Session& session, Millis now) {
 
 void SessionKeeper::resume(Session& session, Millis now) {
     shared_.notify_groups(session, GroupMembership::Change::comes_back);
-    sender_.resume(session, now);
+    packets_.resume(session, now);
     if (session.replay) replay_.go_on(session, now);
 }
 
@@ -64,7 +64,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     session.unlink();  // so that its own will to the user's inbox does not go to this session
     if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
     replay_.forget(session);
-    sender_.stop(session);
+    packets_.stop(session);
     inboxes_.return_from(session, now);
     if (session.is_inbox()) inboxes_.forget(session);
     end_owner(session, given_back, now);
@@ -74,7 +74,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
 void SessionKeeper::end_owner(Session& session, const std::vector<Stamp>& given_back, Millis now) {
     if (session.state.owner == 0) return;
     if (session.state.was_member()) {
-        sender_.drop_all(session, given_back);
+        packets_.drop_all(session, given_back);
         shared_.retire(session.state.owner, now);
     } else {
         journal_.add(EndOwner{session.state.owner});
@@ -89,7 +89,7 @@ void SessionKeeper::end_with_connection(Session& session) {
 }
 
 void SessionKeeper::end_disconnected(Session& session, const char* why, Millis now) {
-    sender_.queues().drop_expired(session, now);
+    packets_.queues().drop_expired(session, now);
     const auto queued = session.state.exchanges().outbox().waiting();
     const auto waiting = queued + (session.is_inbox() ? 0 : room_logs_.missed(session, now));
     counters_.dropped_session_ended += waiting;

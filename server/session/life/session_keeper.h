@@ -37,7 +37,7 @@ public:
           subscriptions_(subscriptions),
           replay_(delivery.replay),
           fan_out_(fan_out),
-          sender_(delivery.sender),
+          packets_(delivery.packets),
           journal_(context.journal),
           wills_(wills),
           history_(context.history),
@@ -101,7 +101,7 @@ private:
     Subscriptions& subscriptions_;
     Replay& replay_;
     FanOut& fan_out_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     Wills& wills_;
     History& history_;

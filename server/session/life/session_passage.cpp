@@ -40,7 +40,7 @@ SessionPassage::SessionPassage(const ShardContext& context, const Tables& tables
       rooms_(delivery.rooms),
       shared_(delivery.shared),
       replay_(delivery.replay),
-      sender_(delivery.sender),
+      packets_(delivery.packets),
       authorizations_(requests.authorizations),
       subscriptions_(requests.subscriptions),
       fan_out_(fan_out),
@@ -59,9 +59,9 @@ bool SessionPassage::settle(Millis now) {
     // Keeps the sessions of logins since the last call, too.
     if (kept_logins_ != counters_.logins) keep_passing_sessions(1);
     kept_logins_ = counters_.logins;
-    sender_.store().store_in_flight(now);
+    packets_.store().store_in_flight(now);
     replay_.note_all_sent();
-    const bool is_idle = receipts_.is_idle() && sender_.is_idle() && replay_.is_idle() &&
+    const bool is_idle = receipts_.is_idle() && packets_.is_idle() && replay_.is_idle() &&
                          shared_.is_idle() && delayed_.is_idle() && !fan_out_.unfinished();
     if (is_idle && journal_.is_idle()) return true;
     // Commits at once. Otherwise lazy operations would wait for up to a second.
@@ -148,7 +148,7 @@ bool SessionPassage::adopt(const SessionRecord& record, Link& link, Millis now) 
     // taken out of it.
     adopt_in_flight(*session, record, now);
     adopt_queue(*session, record, now);
-    session->state.exchanges().adopt(sender_.queues().totals(),
+    session->state.exchanges().adopt(packets_.queues().totals(),
                                      {record.unreleased, record.released});
     session->state.exchanges().begin_after(record.last_packet_id);
     attach(*session, record, link);
@@ -215,7 +215,7 @@ void SessionPassage::adopt_in_flight(Session& session, const SessionRecord& reco
     std::ranges::sort(from_inbox);
     inboxes_.take_out(session.user, from_inbox);
     Exchanges& exchanges = session.state.exchanges();
-    if (!moved.empty()) exchanges.open_outbox(sender_.queues().totals());
+    if (!moved.empty()) exchanges.open_outbox(packets_.queues().totals());
     exchanges.change_outbox(&Outbox::adopt, std::move(moved));
 }
 
@@ -226,7 +226,7 @@ void SessionPassage::adopt_queue(Session& session, const SessionRecord& record, 
     for (const DeliveryRecord& each : record.queue) {
         if (each.perhaps_sent) perhaps_sent.push_back(each.stamp);
         if (each.message)
-            exchanges.open_outbox(sender_.queues().totals())
+            exchanges.open_outbox(packets_.queues().totals())
                 .enqueue(delivery_of(each, now), each.perhaps_sent);
     }
     if (!record.is_stored) return;

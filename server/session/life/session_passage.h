@@ -68,7 +68,7 @@ private:
     Rooms& rooms_;
     SharedSubscriptions& shared_;
     Replay& replay_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Authorizations& authorizations_;
     Subscriptions& subscriptions_;
     FanOut& fan_out_;

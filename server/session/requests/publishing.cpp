@@ -389,7 +389,7 @@ void Publishing::acknowledge(Session& session, const Publish& publish, Reason re
     if (publish.qos == QoS::at_most_once) return;
     // A refusal ends the exchange in 5.0 (4.3.3); 3.1.1 has no refusals, so the client continues.
     if (!is_error(reason) || session.terms.version != Version::v5_0)
-        session.state.exchanges().received(sender_.queues().totals(), publish.packet_id);
+        session.state.exchanges().received(packets_.queues().totals(), publish.packet_id);
     const Pubrec refused{publish.packet_id, Reason::quota_exceeded, {}};
     const bool ends_if_refused = can_refuse && !must_come_once(session, publish.qos);
     if (ends_if_refused && receipt != 0)

@@ -37,8 +37,8 @@ public:
           rooms_(delivery.rooms),
           fan_out_(fan_out),
           delayed_(delayed),
-          sender_(delivery.sender),
-          answers_(delivery.sender.answers()),
+          packets_(delivery.packets),
+          answers_(delivery.packets.answers()),
           journal_(context.journal),
           receipts_(context.receipts),
           counters_(context.counters) {}
@@ -88,7 +88,7 @@ private:
     const Rooms& rooms_;
     FanOut& fan_out_;
     DelayedPublishing& delayed_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;

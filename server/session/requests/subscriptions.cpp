@@ -292,7 +292,7 @@ void Subscriptions::judge(Session& session, Millis now) {
     shared_.give_back(std::move(returned), now);
     const auto dropped = exchanges.change_outbox(
         [&](Outbox& outbox) { return outbox.take_if(owner, is_refused); });
-    for (const Delivery& delivery : dropped) sender_.store().drop(delivery);
+    for (const Delivery& delivery : dropped) packets_.store().drop(delivery);
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;
     log_limited(spdlog::level::warn,

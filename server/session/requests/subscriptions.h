@@ -38,8 +38,8 @@ public:
           router_(tables.router),
           shared_(delivery.shared),
           replay_(delivery.replay),
-          sender_(delivery.sender),
-          answers_(delivery.sender.answers()),
+          packets_(delivery.packets),
+          answers_(delivery.packets.answers()),
           journal_(context.journal),
           receipts_(context.receipts),
           counters_(context.counters) {}
@@ -105,7 +105,7 @@ private:
     Router& router_;
     SharedSubscriptions& shared_;
     Replay& replay_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Answers& answers_;
     Journal& journal_;
     Receipts& receipts_;

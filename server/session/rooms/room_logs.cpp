@@ -48,7 +48,7 @@ Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
                             .qos = std::min(message->qos, settings_.max_qos),
                             .retain = message->retain};
     const auto dropped = counters_.dropped_queue_full;
-    const Fate fate = sender_.keep(log.queue, log.owner, delivery, now, parts);
+    const Fate fate = packets_.keep(log.queue, log.owner, delivery, now, parts);
     if (counters_.dropped_queue_full != dropped)
         log_limited(spdlog::level::warn,
                     "{}: too many messages wait for absent members, dropping the oldest messages "
@@ -74,7 +74,7 @@ void RoomLogs::restore(std::string_view topic, const WaitingMessage& stored,
     Log& log = logs_.find(topic)->second;
     Queue message;
     message.emplace_back(stored, receiver, expires);
-    Outbox& outbox = log.queue.open_outbox(sender_.queues().totals());
+    Outbox& outbox = log.queue.open_outbox(packets_.queues().totals());
     outbox.enqueue(std::move(message));
     outbox.order_last();
 }
@@ -110,7 +110,7 @@ const Outbox* RoomLogs::queue_of(std::string_view topic, Millis now) {
     const auto found = logs_.find(topic);
     if (found == logs_.end()) return nullptr;
     Log& log = found->second;
-    sender_.queues().drop_expired(log.queue, log.owner, now);
+    packets_.queues().drop_expired(log.queue, log.owner, now);
     const Outbox& outbox = log.queue.outbox();
     return outbox.queued() > 0 ? &outbox : nullptr;
 }
@@ -235,7 +235,7 @@ void RoomLogs::enqueue(Session& session, const Backlog& backlog, Millis now) {
         if (receives.owner != 0)
             journal_.add_lazily(PutReceiver{each.message->stamp, std::move(receives)});
     }
-    sender_.queues().merge(session, std::move(messages), backlog.largest_room, now);
+    packets_.queues().merge(session, std::move(messages), backlog.largest_room, now);
 }
 
 /// The additions of the session's subscriptions to messages from the room.
@@ -309,13 +309,13 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
 bool RoomLogs::find_largest(Largest& largest, Bytes bytes, Millis now) {
     thread_.assert_here();
     constexpr std::uint64_t work_a_turn = 2048;
-    const auto work = [&] { return work_ + sender_.queues().work(); };
+    const auto work = [&] { return work_ + packets_.queues().work(); };
     const auto began_at = work();
     auto next = logs_.lower_bound(largest.next);
     for (; next != logs_.end() && work() - began_at < work_a_turn; ++next) {
         ++work_;
         Log& log = next->second;
-        sender_.queues().drop_expired(log.queue, log.owner, now);
+        packets_.queues().drop_expired(log.queue, log.owner, now);
         const std::size_t of_this = (log.queue.outbox().*bytes)();
         largest.sum += of_this;
         if (of_this <= largest.bytes) continue;
@@ -332,7 +332,7 @@ void RoomLogs::halve(std::string_view topic, const char* why, Millis now) {
     if (found == logs_.end() || found->second.queue.outbox().queued() == 0)
         return;  // no member is behind any longer
     Log& log = found->second;
-    const std::size_t dropped = sender_.queues().halve(log.queue, log.owner, now);
+    const std::size_t dropped = packets_.queues().halve(log.queue, log.owner, now);
     if (dropped == 0) return;  // dropping expired messages was enough
     log_limited(spdlog::level::warn, "{}: {} messages for absent members dropped: {}",
                 in_quotes(topic), dropped, why);
@@ -352,7 +352,7 @@ void RoomLogs::sweep(Millis now) {
         if (topic != sweep_.topic) {
             const Stamp latest = next_stamp();
             sweep_ = {.topic = topic, .positions = {latest, latest}};
-            sender_.queues().drop_expired(log->second.queue, log->second.owner, now);
+            packets_.queues().drop_expired(log->second.queue, log->second.owner, now);
         }
         const auto* const members = rooms_.members(topic);
         if (members && !sweep(*members, left, now)) return;
@@ -410,7 +410,7 @@ std::size_t RoomLogs::drop_done(const std::string& topic, Log& log, const Positi
                     "{}: {} messages dropped: they waited longer than inbox-expiry for members "
                     "without a session",
                     in_quotes(topic), done - got);
-    sender_.queues().drop_first(log.queue, log.owner, done);
+    packets_.queues().drop_first(log.queue, log.owner, done);
     return queued;
 }
 

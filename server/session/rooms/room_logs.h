@@ -32,13 +32,13 @@ namespace pulsegate {
 class RoomLogs {
 public:
     RoomLogs(const ShardContext& context, const Tables& tables, const Rooms& rooms,
-             PacketSender& sender)
+             PacketSender& packets)
         : settings_(context.settings),
           place_(context.place),
           router_(tables.router),
           rooms_(rooms),
           presence_(tables.presence),
-          sender_(sender),
+          packets_(packets),
           journal_(context.journal),
           counters_(context.counters) {}
 
@@ -168,7 +168,7 @@ private:
     Router& router_;
     const Rooms& rooms_;
     const Presence& presence_;
-    PacketSender& sender_;
+    PacketSender& packets_;
     Journal& journal_;
     Counters& counters_;
     Logs logs_;
