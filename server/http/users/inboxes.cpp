@@ -21,7 +21,7 @@
 #include "server/http/serving/query.h"
 #include "server/session/broker_admin.h"
 #include "server/session/inbox_access.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 #include "server/shard/data_store.h"
 
 namespace pulsegate {

@@ -8,7 +8,7 @@
 #include "server/auth/base64.h"
 #include "server/message/topics.h"
 #include "server/session/terms/recorded_name.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 
 namespace pulsegate {
 

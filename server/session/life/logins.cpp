@@ -25,7 +25,7 @@
 #include "server/session/state/memory_limits.h"
 #include "server/session/state/session_table.h"
 #include "server/session/state/tables.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 #include "server/session/terms/settings.h"
 #include "server/session/trace/tracer.h"
 #include "server/session/users/history.h"

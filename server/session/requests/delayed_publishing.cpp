@@ -9,7 +9,7 @@
 #include "server/base/hash.h"
 #include "server/session/requests/delayed_terms.h"
 #include "server/session/state/stored_will.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 
 namespace pulsegate {
 

@@ -7,7 +7,7 @@
 #include "server/base/log.h"
 #include "server/message/topics.h"
 #include "server/session/state/session_table.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {

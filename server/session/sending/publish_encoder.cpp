@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "protocol/encode.h"
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 
 namespace pulsegate {
 

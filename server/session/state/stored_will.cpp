@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 
 namespace pulsegate {
 

@@ -1,4 +1,4 @@
-#include "server/session/terms/sender.h"
+#include "server/session/terms/sender_name.h"
 
 #include <utility>
 
