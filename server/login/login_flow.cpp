@@ -349,7 +349,7 @@ Millis LoginFlow::pause_before_takeover(const Login& login) {
     const Connect& connect = login.connect();
     const auto user = logins_.user_name(connect, login.result, connect.client_id);
     const Session* rival = logins_.find(user, connect.client_id);
-    if (!rival || !rival->link || rival->link->broken() || rival->link->is_cut_off()) return 0;
+    if (!rival || !rival->link || rival->link->is_lost() || rival->link->is_cut_off()) return 0;
     const auto time = client_limits_.pause_before_takeover(user, connect.client_id, login.now);
     if (time == 0) return 0;
     counters_.count(Limit::duel_takeovers);

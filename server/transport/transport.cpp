@@ -186,8 +186,8 @@ Evicted Transport::end_some(const Address& address, const Ending& ending,
     context_.wheel.for_each([&](Wheel::Node& node) {
         Connection& connection = connection_of(node);
         const bool is_meant = connection.session && connection.origin().address == address;
-        if (!is_meant || connection.broken()) return;
-        if (connection.leaving()) {
+        if (!is_meant || connection.is_lost()) return;
+        if (connection.is_ending()) {
             ++evicted.leaving;
         } else if (evicted.disconnected < most) {
             ++evicted.disconnected;
@@ -206,7 +206,7 @@ void Transport::ask_to_leave(std::size_t most, const Ending& ending, Unanswered 
     context_.wheel.for_each_while([&](Wheel::Node& node) {
         Connection& connection = connection_of(node);
         if (!context_.owner.is_accepted(connection) || connection.channel()) return true;
-        if (connection.broken() || connection.leaving()) return true;
+        if (connection.is_lost() || connection.is_ending()) return true;
         if (stays && context_.owner.has_unanswered(connection)) return true;
         connection.end(ending);
         return --most > 0;

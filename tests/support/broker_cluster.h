@@ -32,10 +32,10 @@ public:
     std::size_t backlog() const override { return stuck ? std::size_t{1} << 30 : 0; }
     void notify_when_drained() override { notify_drained = true; }
     void connack_sent() override {}
-    bool broken() const override { return is_broken; }
+    bool is_lost() const override { return is_broken; }
     bool is_cut_off() const override { return is_node_lost || is_node_away; }
     bool has_lost_node() const override { return is_node_lost; }
-    bool leaving() const override { return ending.has_value(); }
+    bool is_ending() const override { return ending.has_value(); }
     Millis last_packet() const override { return heard; }
     std::string peer() const override { return "a client"; }
     std::string address() const override { return from; }

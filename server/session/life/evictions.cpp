@@ -65,7 +65,7 @@ void Evictions::judge_logins() {
         for (Device& device : static_cast<User&>(user).devices) {
             auto& session = static_cast<Session&>(device);
             if (!session.link || authorizations_.is_valid(session.password_line)) continue;
-            if (session.link->broken()) continue;  // it is ending already
+            if (session.link->is_lost()) continue;  // it is ending already
             if (left == 0) return Visited::unfinished;
             --left;
             session.disconnect(Reason::not_authorized, revoked);
@@ -110,8 +110,8 @@ void Evictions::evict(Session& session, const Eviction& eviction, Evicted& evict
     }
     if (session.link) {
         if (eviction.ends_sessions) keeper_.end_with_connection(session);
-        if (session.link->broken()) return;  // it is ending already
-        if (session.link->leaving()) {
+        if (session.link->is_lost()) return;  // it is ending already
+        if (session.link->is_ending()) {
             ++evicted.leaving;
             return;
         }

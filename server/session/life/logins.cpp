@@ -411,7 +411,7 @@ void Logins::send_connack_when_stored(Session& session, const Connect& connect, 
         Session* const waiting = receipts_.session_of(id);
         if (!waiting) return;
         const Link& link = *waiting->link;
-        const bool is_ending = link.broken() || link.leaving();
+        const bool is_ending = link.is_lost() || link.is_ending();
         if (stored.refused && !resumed) waiting->state.set_expiry(0);  // nothing of it is stored
         if (!stored.refused && !is_ending)
             accepted(*waiting, resumed, std::move(*kept), monotonic_now());

@@ -48,7 +48,7 @@ public:
     virtual void connack_sent() = 0;
 
     /// Has the connection failed, so that it is about to end?
-    virtual bool broken() const = 0;
+    virtual bool is_lost() const = 0;
 
     /// Is the node with the client's connection gone or out of reach? Then the client may come back
     /// within its limit of silence.
@@ -57,7 +57,7 @@ public:
     virtual bool has_lost_node() const { return false; }
 
     /// Was the connection told to end, so that it will end soon?
-    virtual bool leaving() const = 0;
+    virtual bool is_ending() const = 0;
 
     virtual Millis last_packet() const = 0;
 

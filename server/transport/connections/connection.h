@@ -87,10 +87,10 @@ public:
     std::size_t backlog() const override { return out_ ? out_->size() - sent_ : 0; }
     void notify_when_drained() override;
     void connack_sent() override { context_.owner.on_connack(*this); }
-    bool broken() const override { return state_ == State::lost; }
+    bool is_lost() const override { return state_ == State::lost; }
     bool is_cut_off() const override { return channel() && channel()->is_cut_off(); }
     bool has_lost_node() const override { return channel() && channel()->has_lost_edge(); }
-    bool leaving() const override { return state_ == State::ending; }
+    bool is_ending() const override { return state_ == State::ending; }
     Millis last_packet() const override { return last_packet_; }
     std::string peer() const override;
     std::string address() const override;
