@@ -23,9 +23,9 @@ AddressLimits::Standing AddressLimits::enter(const Address& address, Millis now)
     const std::size_t there = ++connections_[address];
     const auto most = settings_.max_connections_per_address;
     if (bans_.find(address, now))
-        return there > courtesy ? Standing::refused_silently : Standing::banned;
+        return there > most_told_why ? Standing::refused_silently : Standing::banned;
     if (most == 0 || there <= most) return Standing::ok;
-    return there > most + courtesy ? Standing::refused_silently : Standing::too_many;
+    return there > most + most_told_why ? Standing::refused_silently : Standing::too_many;
 }
 
 void AddressLimits::leave(const Address& address) {

@@ -99,7 +99,7 @@ public:
 
 private:
     /// The most refused connections of one address that may be open at once to receive the reason.
-    static constexpr std::size_t courtesy = 64;
+    static constexpr std::size_t most_told_why = 64;
 
     AddressLimitSettings settings_;
     mutable std::mutex mutex_;

@@ -59,13 +59,13 @@ Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
 }
 
 void Admission::use(const AdmissionSettings& settings, std::size_t own_files) {
-    const auto room = file_limit_ > own_files + courtesy ? file_limit_ - own_files - courtesy : 1;
+    const auto room = file_limit_ > own_files + most_told_why ? file_limit_ - own_files - most_told_why : 1;
     const bool by_setting = settings.max_connections != 0 && settings.max_connections < room;
     const auto capacity = by_setting ? settings.max_connections : room;
     by_setting_ = by_setting;
     capacity_ = capacity;
     // Below what is open already, new connections are still to be told why they are refused.
-    most_accepted_ = std::max(capacity, std::min(open(), room)) + courtesy;
+    most_accepted_ = std::max(capacity, std::min(open(), room)) + most_told_why;
     const auto budget =
         settings.memory_budget != 0 ? settings.memory_budget : available_memory() / 4 * 3;
     memory_budget_ = budget;

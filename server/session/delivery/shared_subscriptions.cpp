@@ -40,8 +40,8 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     thread_.assert_here();
     members_.emplace(session.id, &session);
     const unsigned group = place_.home_of(share);
-    // A client that publishes after the SUBACK must find the filter in the Interest of the group's
-    // home, even while the GroupMembership still waits in its mailbox.
+    // Messages must reach the group's home from now on, even while the GroupMembership still waits
+    // in its mailbox: without a receipt, nobody waits until it has arrived.
     const auto table = shards_.interest(group).add(shared_filter(share)->filter);
     // The group's shard may store a message for this member at once, so the store must know the
     // member.
