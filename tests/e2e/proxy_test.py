@@ -56,7 +56,7 @@ class ProxyTest(unittest.TestCase):
             self.assertEqual(receive(known, 4), CONNACK)
 
     def test_a_client_that_is_refused_without_an_answer_is_closed_at_once(self):
-        # Nobody reads what is said to it, so none of the refused may linger: the courtesy is for 64 of one address.
+        # Nobody reads what is sent to it, so refused connections must not stay open: 64 of one address are told why.
         with Gateway("--allow-anonymous", "--listen", "mqtt://127.0.0.1:0?proxy-protocol",
                      "--max-connections-per-address", 1) as gateway:
             header = b"PROXY TCP4 203.0.113.9 127.0.0.1 4711 1883\r\n"
