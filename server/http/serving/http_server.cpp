@@ -63,14 +63,14 @@ constexpr auto refused_timeout = 5s;
 /// Room for a thousand names; Beast throws at a field above 64 KiB.
 constexpr std::uint32_t most_header_bytes = 60 * 1024;
 
-std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
+std::string_view as_view(beast::string_view text) { return {text.data(), text.size()}; }
 
 /// A repeated field counts as an empty key, which is not valid.
 std::optional<std::string_view> idempotency_key(const Request& request) {
     constexpr auto field = "Idempotency-Key";
     switch (request.count(field)) {
         case 0: return std::nullopt;
-        case 1: return view_of(request[field]);
+        case 1: return as_view(request[field]);
         default: return "";
     }
 }
@@ -85,13 +85,13 @@ ApiRequest api_request(const HttpConnection& client, const Request& request) {
             .token = client.from.token,
             .node = client.from.node,
             .is_let_in = client.from.is_let_in,
-            .authorization = view_of(request[http::field::authorization]),
+            .authorization = as_view(request[http::field::authorization]),
             .host = target.host,
-            .origin = view_of(request[http::field::origin]),
-            .fetch_site = view_of(request["Sec-Fetch-Site"]),
-            .fetch_dest = view_of(request["Sec-Fetch-Dest"]),
-            .accept = view_of(request[http::field::accept]),
-            .last_event_id = view_of(request["Last-Event-ID"]),
+            .origin = as_view(request[http::field::origin]),
+            .fetch_site = as_view(request["Sec-Fetch-Site"]),
+            .fetch_dest = as_view(request["Sec-Fetch-Dest"]),
+            .accept = as_view(request[http::field::accept]),
+            .last_event_id = as_view(request["Last-Event-ID"]),
             .idempotency_key = idempotency_key(request),
             .is_local = client.from.is_local};
 }
