@@ -278,8 +278,9 @@ TEST_CASE("after a refusal, only the last state of a row is kept") {
         all.journal.add_lazily(PutUser{.name = i % 2 == 0 ? "alice" : "bob", .version = i});
         all.journal.add_lazily(PutRetained{.stamp = 10 * i, .message = message(10 * i)});
         all.journal.add_lazily(DropRetained{10 * i - 1, "x"});  // late
-        all.journal.add_lazily(i % 2 == 0 ? Operation(PutSessionExpiry{.owner = 7, .ends = WallMillis(i)})
-                                          : Operation(DropSessionExpiry{7}));
+        all.journal.add_lazily(i % 2 == 0
+                                   ? Operation(PutSessionExpiry{.owner = 7, .ends = WallMillis(i)})
+                                   : Operation(DropSessionExpiry{7}));
         all.journal.add_lazily(PutRoomPosition{.user = "alice", .position = i});
         all.journal.flush();
     }

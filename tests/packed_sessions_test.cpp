@@ -48,10 +48,10 @@ std::string state_of(const Session& session) {
         text += fmt::format(" filter {} {:x} {}", each.filter->text(), option_bits(each.options),
                             each.identifier);
     for (const QueuedMessage& each : session.state.exchanges().outbox().queue())
-        text += fmt::format(" message {} {} {} {} {} {}", each.stamp, each.sender,
-                            static_cast<unsigned>(each.cost),
-                            static_cast<bool>(each.is_exactly_once), static_cast<bool>(each.retain),
-                            static_cast<bool>(each.is_stored));
+        text +=
+            fmt::format(" message {} {} {} {} {} {}", each.stamp, each.sender,
+                        static_cast<unsigned>(each.cost), static_cast<bool>(each.is_exactly_once),
+                        static_cast<bool>(each.retain), static_cast<bool>(each.is_stored));
     return text;
 }
 

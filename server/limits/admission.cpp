@@ -59,7 +59,8 @@ Admission::Admission(const AdmissionSettings& settings, std::size_t own_files)
 }
 
 void Admission::use(const AdmissionSettings& settings, std::size_t own_files) {
-    const auto room = file_limit_ > own_files + most_told_why ? file_limit_ - own_files - most_told_why : 1;
+    const auto room =
+        file_limit_ > own_files + most_told_why ? file_limit_ - own_files - most_told_why : 1;
     const bool by_setting = settings.max_connections != 0 && settings.max_connections < room;
     const auto capacity = by_setting ? settings.max_connections : room;
     by_setting_ = by_setting;

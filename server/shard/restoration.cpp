@@ -138,7 +138,9 @@ public:
         if (!std::exchange(bans_ended_, true)) expired_.push_back(DropEndedBans{time});
     }
     void member(const PutMember& stored) override { shards_[home_of(stored.user)]->member(stored); }
-    void room_position(const PutRoomPosition& stored) override { room_positions_.push_back(stored); }
+    void room_position(const PutRoomPosition& stored) override {
+        room_positions_.push_back(stored);
+    }
     void revocation(const PutRevocation& stored) override {
         kept_out_.revocations.push_back(stored);
     }
@@ -165,13 +167,15 @@ public:
                 begin_absence(owner);
         }
         for (Owner& owner : owners_)  // their lifetime depends on the other owners
-            if (is_inbox(owner)) home(owner).inbox_expiry(*owner.session, owner.session_expiry, now_);
+            if (is_inbox(owner))
+                home(owner).inbox_expiry(*owner.session, owner.session_expiry, now_);
         for (const auto& [id, owner] : retired_) retire(ledger, owner);
         for (Restore* shard : shards_) shard->begin_versions_at(start.version_floor);
         for (const PutUser& each : users_) restore_user(each);
         for (const auto& [user, owner] : with_will_) begin_absence(*owner);
         note_devices();
-        for (const PutRoomPosition& each : room_positions_) shards_[home_of(each.user)]->room_position(each);
+        for (const PutRoomPosition& each : room_positions_)
+            shards_[home_of(each.user)]->room_position(each);
         restore_logs(start.owners);
         for (Restore* shard : shards_) shard->finish();
         const auto delayed = ledger.delayed_total(std::nullopt).messages;
@@ -315,7 +319,8 @@ private:
     static bool is_inbox(const Owner& owner) { return owner.session && owner.session->is_inbox(); }
     void begin_absence(Owner& owner) {
         if (!owner.session && home(owner).packed(stored(owner), now_)) return;
-        home(owner).session_expiry(session_of(owner), owner.session_expiry, owner.sent_before, now_);
+        home(owner).session_expiry(session_of(owner), owner.session_expiry, owner.sent_before,
+                                   now_);
     }
 
     /// Null if the owner has ended. Most rows come in the order of owners; then it is the last

@@ -103,7 +103,8 @@ void BrokerCluster::forward(unsigned from, const MessageRef& message, const Inte
     const bool for_all = message->retained;
     for (const auto& node : nodes_) {
         if (node->index == from) continue;
-        const bool is_asked = for_all || node->index == inbox || node->own_interest.may_match(topic);
+        const bool is_asked =
+            for_all || node->index == inbox || node->own_interest.may_match(topic);
         if (!is_asked) {
             forwarded.spared.push_back(node->index);
             continue;

@@ -49,10 +49,10 @@ public:
     std::string bytes;
     std::optional<Ending> ending;
     bool notify_drained = false;
-    bool stuck = false;          ///< its socket accepts no bytes
-    bool is_broken = false;      ///< its connection has failed, and its session is told later
+    bool stuck = false;         ///< its socket accepts no bytes
+    bool is_broken = false;     ///< its connection has failed, and its session is told later
     bool is_node_lost = false;  ///< it belonged to another node, which is gone
-    bool is_node_away = false;    ///< it belongs to another node, which is out of reach
+    bool is_node_away = false;  ///< it belongs to another node, which is out of reach
     Millis heard = 0;
     std::string from = "127.0.0.1";
     Address origin;

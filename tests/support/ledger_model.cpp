@@ -225,7 +225,9 @@ void StoredState::subscription(const PutSubscription& put) {
     found->second.owed = owed;
 }
 
-void StoredState::session_expiry(PutSessionExpiry put) { absences_[put.owner] = {put.ends, put.position}; }
+void StoredState::session_expiry(PutSessionExpiry put) {
+    absences_[put.owner] = {put.ends, put.position};
+}
 
 void StoredState::incoming(PutIncoming put) { incoming_.insert({put.owner, put.packet_id}); }
 
@@ -282,7 +284,9 @@ void StoredState::member(const PutMember& put) {
     members_.emplace(std::pair(put.topic, put.user), put.since);
 }
 
-void StoredState::room_position(const PutRoomPosition& put) { room_positions_[put.user] = put.position; }
+void StoredState::room_position(const PutRoomPosition& put) {
+    room_positions_[put.user] = put.position;
+}
 
 void StoredState::revocation(const PutRevocation& put) {
     const auto known = revocations_.emplace(put.user, put.before).first;

@@ -116,7 +116,8 @@ private:
         switch (below(38)) {
             case 0: return PutSubscription{.owner = owner(), .filter = name(), .owed = true};
             case 1: return DropSubscription{.owner = owner(), .filter = name()};
-            case 2: return PutSessionExpiry{.owner = owner(), .ends = below(1000), .position = near()};
+            case 2:
+                return PutSessionExpiry{.owner = owner(), .ends = below(1000), .position = near()};
             case 3: return DropSessionExpiry{.owner = owner()};
             case 4: return PutIncoming{.owner = owner(), .packet_id = packet()};
             case 5: return DropIncoming{.owner = owner(), .packet_id = packet()};

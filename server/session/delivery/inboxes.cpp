@@ -150,7 +150,8 @@ void Inboxes::begin_anew(Session& inbox, Millis now) {
     sessions_.start_expiry(inbox, now);
     if (inbox.state.owner == 0) return;
     const auto time = WallMillis{inbox.state.expiry()} * 1000;
-    journal_.add_lazily(PutSessionExpiry{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
+    journal_.add_lazily(
+        PutSessionExpiry{.owner = inbox.state.owner, .ends = wall_now() + time + ahead});
 }
 
 void Inboxes::find_handed_out(Session& inbox) {
@@ -158,8 +159,8 @@ void Inboxes::find_handed_out(Session& inbox) {
     if (stamps.empty()) return;
     for (Device& each : inbox.user.devices) {
         Exchanges& exchanges = session_of(each).state.exchanges();
-        take_out(inbox.user, exchanges.change_outbox(&Outbox::find_from_inbox, stamps,
-                                                     inbox.state.owner));
+        take_out(inbox.user,
+                 exchanges.change_outbox(&Outbox::find_from_inbox, stamps, inbox.state.owner));
     }
 }
 

@@ -12,7 +12,7 @@
 namespace pulsegate {
 
 PackedSessions::PackedSessions(const ShardContext& context, const Tables& tables,
-                                 const Rooms& rooms, PacketSender& packets)
+                               const Rooms& rooms, PacketSender& packets)
     : interest_(tables.interest),
       presence_(tables.presence),
       sessions_(tables.sessions),

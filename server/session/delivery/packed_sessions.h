@@ -32,7 +32,7 @@ namespace pulsegate {
 class PackedSessions {
 public:
     PackedSessions(const ShardContext& context, const Tables& tables, const Rooms& rooms,
-                    PacketSender& packets);
+                   PacketSender& packets);
 
     /// Unpacks the sessions that have subscribed to the topic.
     void unpack_subscriber(std::string_view topic) {

@@ -2,8 +2,8 @@
 
 #include "server/base/counters.h"
 #include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/presence_announcer.h"
 #include "server/session/delivery/replay.h"
 #include "server/session/durable/journal.h"

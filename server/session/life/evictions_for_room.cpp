@@ -51,7 +51,7 @@ struct BytesWaiting {
 template <class Bytes>
 std::size_t bytes_held(const PresenceEntry& user) {
     return user.is_packed ? Bytes()(static_cast<const PackedRecord&>(user))
-                           : Bytes()(static_cast<const User&>(user));
+                          : Bytes()(static_cast<const User&>(user));
 }
 
 constexpr HeldBytes in_memory{&bytes_held<BytesInMemory>, &Outbox::bytes_in_memory, true};

@@ -84,8 +84,7 @@ Session& Restore::unpacked(const StoredSession& stored) {
     Queue messages;
     for (const PackedMessage& each : stored.messages)
         messages.emplace_back(each.head, each.expires);
-    if (!messages.empty())
-        outbox_of(session).enqueue(std::move(messages));
+    if (!messages.empty()) outbox_of(session).enqueue(std::move(messages));
     return session;
 }
 
@@ -202,23 +201,28 @@ void Restore::note_sent_before(OwnerId owner, SentBefore sent_before) {
         journal_.add_lazily(DropExchange{.owner = owner, .packet_id = 0});
 }
 
-void Restore::session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis now) {
+void Restore::session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before,
+                             Millis now) {
     note_sent_before(session.state.owner, sent_before);
     const auto longest = Millis{session.state.expiry()} * 1000;
     const bool was_here = stored.ends == 0;
     if (was_here) note_position(session, stored);
     const auto left = time_left(stored, session.state.expiry());
-    if (was_here) journal_.add_lazily(PutSessionExpiry{session.state.owner, stored.ends, stored.position});
+    if (was_here)
+        journal_.add_lazily(PutSessionExpiry{session.state.owner, stored.ends, stored.position});
     sessions_.start_expiry(session, now - (longest - left));
     session.expiry_timer->position = stored.position;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
 }
 
-/// The session expiry is stored without an end, so that its time does not begin for the next start either.
-void Restore::awaited(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis until) {
+/// The session expiry is stored without an end, so that its time does not begin for the next start
+/// either.
+void Restore::awaited(Session& session, PutSessionExpiry stored, SentBefore sent_before,
+                      Millis until) {
     note_sent_before(session.state.owner, sent_before);
     note_position(session, stored);
-    journal_.add_lazily(PutSessionExpiry{.owner = session.state.owner, .position = stored.position});
+    journal_.add_lazily(
+        PutSessionExpiry{.owner = session.state.owner, .position = stored.position});
     sessions_.await(session, until);
     session.expiry_timer->position = stored.position;
     shared_.notify_groups(session, GroupMembership::Change::goes_away);
@@ -238,8 +242,8 @@ void Restore::inbox_expiry(Session& inbox, PutSessionExpiry stored, Millis now) 
     const auto longest = Millis{inbox.state.expiry()} * 1000;
     const Queue& queue = inbox.state.exchanges().outbox().queue();
     if (!queue.empty())
-        stored.ends = std::max(stored.ends,
-                               static_cast<WallMillis>(time_of(queue.back().stamp)) + longest);
+        stored.ends =
+            std::max(stored.ends, static_cast<WallMillis>(time_of(queue.back().stamp)) + longest);
     if (inbox.user.has_device()) stored.ends = 0;  // the inbox ends after the device's session
     sessions_.start_expiry(inbox, now - (longest - time_left(stored, inbox.state.expiry())));
 }

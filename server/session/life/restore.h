@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "server/session/delivery/delivery_parts.h"
-#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/inboxes.h"
+#include "server/session/delivery/packed_sessions.h"
 #include "server/session/delivery/shared_subscriptions.h"
 #include "server/session/durable/journal.h"
 #include "server/session/durable/shard_context.h"
@@ -130,7 +130,8 @@ public:
     void message(const MessageRef& message, const Receiver& receiver);
     /// No client is connected yet: the session's expiry continues, or begins if its end is not
     /// stored (0). Call it after all members.
-    void session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis now);
+    void session_expiry(Session& session, PutSessionExpiry stored, SentBefore sent_before,
+                        Millis now);
     /// The same for a session of an awaited user: its expiry begins at `until`.
     void awaited(Session& session, PutSessionExpiry stored, SentBefore sent_before, Millis until);
     /// The expiry of an inbox. Call it after all other sessions and all messages.

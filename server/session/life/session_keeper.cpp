@@ -34,8 +34,8 @@ void SessionKeeper::resume(Session& session, Millis now) {
 
 void SessionKeeper::end_awaited(Session& session, Millis now) {
     journal_.add_lazily(PutSessionExpiry{session.state.owner,
-                                   wall_now() + WallMillis{session.state.expiry()} * 1000,
-                                   session.expiry_timer->position});
+                                         wall_now() + WallMillis{session.state.expiry()} * 1000,
+                                         session.expiry_timer->position});
     if (SessionTable::will_due(session) <= tick_at(now)) wills_.publish(session, now);
 }
 

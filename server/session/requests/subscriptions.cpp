@@ -91,11 +91,11 @@ void Subscriptions::undo_if_refused(ReceiptId receipt, UnstoredSubscriptions::Pa
     receipts_.watch(receipt, [this, receipt, packet = std::move(packet)](const Published& what) {
         Session* const session = receipts_.session_of(receipt);
         if (!what.refused || !session) return unstored_.keep(packet);
-        unstored_.undo(
-            packet, [&](const std::string& filter, const UnstoredSubscriptions::Former& former) {
-                count_refused(*session, filter, store_in_trouble);
-                restore(*session, filter, former);
-            });
+        unstored_.undo(packet,
+                       [&](const std::string& filter, const UnstoredSubscriptions::Former& former) {
+                           count_refused(*session, filter, store_in_trouble);
+                           restore(*session, filter, former);
+                       });
     });
 }
 
@@ -287,11 +287,11 @@ void Subscriptions::judge(Session& session, Millis now) {
         return known->second;
     };
     const OwnerId owner = session.state.owner;
-    auto returned = exchanges.change_outbox(
-        [&](Outbox& outbox) { return outbox.take_if(owner, goes_back); });
+    auto returned =
+        exchanges.change_outbox([&](Outbox& outbox) { return outbox.take_if(owner, goes_back); });
     shared_.give_back(std::move(returned), now);
-    const auto dropped = exchanges.change_outbox(
-        [&](Outbox& outbox) { return outbox.take_if(owner, is_refused); });
+    const auto dropped =
+        exchanges.change_outbox([&](Outbox& outbox) { return outbox.take_if(owner, is_refused); });
     for (const Delivery& delivery : dropped) packets_.store().drop(delivery);
     counters_.dropped_refused += dropped.size();
     if (refused.empty() && dropped.empty()) return;
@@ -323,7 +323,8 @@ std::vector<Session*> Subscriptions::to_judge(User& user) const {
 bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
     for (Session* const session : to_judge(user)) {
         if (work >= judged_a_turn) return false;
-        work += 1 + session->state.subscription_count() + session->state.exchanges().outbox().waiting();
+        work +=
+            1 + session->state.subscription_count() + session->state.exchanges().outbox().waiting();
         judge(*session, now);
         judged_->client = session->id;
     }

@@ -25,10 +25,10 @@ namespace pulsegate {
 
 /// Messages that were published to rooms at QoS 1 and 2 while members were absent. Each message is
 /// kept once for all members on this shard, and in the store once for each shard. Each member has a
-/// position, and is **behind** if there are later messages. When the member comes back, these messages
-/// go into its own queue. A log has the bounds of one queue, and ends when no member is behind. In
-/// an open room, an absent device with its own subscription gets the message into its queue
-/// instead. RoomLogs belongs to the shard's thread.
+/// position, and is **behind** if there are later messages. When the member comes back, these
+/// messages go into its own queue. A log has the bounds of one queue, and ends when no member is
+/// behind. In an open room, an absent device with its own subscription gets the message into its
+/// queue instead. RoomLogs belongs to the shard's thread.
 class RoomLogs {
 public:
     RoomLogs(const ShardContext& context, const Tables& tables, const Rooms& rooms,

@@ -120,8 +120,8 @@ public:
     /// Call it once a second.
     void shrink() { shrink_if_sparse(by_user_); }
 
-    // A member's position is a stamp: the member has not received later messages of a room. Stamps of
-    // messages from other shards can be compared with it, even if they arrive later.
+    // A member's position is a stamp: the member has not received later messages of a room. Stamps
+    // of messages from other shards can be compared with it, even if they arrive later.
 
     /// Notes the position of a user that loses its last device now, or of a device that loses its
     /// connection now.

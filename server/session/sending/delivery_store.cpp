@@ -115,8 +115,7 @@ void DeliveryStore::note_later(const Session& session, Outbox::InFlight& sent) {
 
 void DeliveryStore::note_identifiers(Session& session) {
     const auto note = [&](Outbox::InFlight& entry) { Outbox::note(entry, journal_); };
-    session.state.exchanges().change_outbox(
-        [&](Outbox& outbox) { outbox.for_each_to_note(note); });
+    session.state.exchanges().change_outbox([&](Outbox& outbox) { outbox.for_each_to_note(note); });
 }
 
 void DeliveryStore::tick() {

@@ -135,8 +135,8 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
     const auto is_left = [&](const Delivery& delivery, bool) {
         return delivery.message && !is_elsewhere(delivery.message->stamp);
     };
-    const auto left = exchanges.change_outbox(
-        [&](Outbox& outbox) { return outbox.take_if(owner, is_left); });
+    const auto left =
+        exchanges.change_outbox([&](Outbox& outbox) { return outbox.take_if(owner, is_left); });
     for (const Delivery& each : left) store_.drop(each);
 }
 
@@ -230,8 +230,8 @@ Session* PacketSender::receive(const MessagesRead& read) {
     thread_.assert_here();
     Session* const session = reader_.receive(read);
     if (!session) return nullptr;
-    const Queue lost = session->state.exchanges().change_outbox(&Outbox::put_bodies, read.asked,
-                                                                read.found);
+    const Queue lost =
+        session->state.exchanges().change_outbox(&Outbox::put_bodies, read.asked, read.found);
     for (const QueuedMessage& message : lost) queues_.drop(session->state.owner, message);
     if (lost.empty()) return session;
     counters_.dropped_damaged += lost.size();
@@ -256,8 +256,7 @@ void PacketSender::resume(Session& session, Millis now) {
 void PacketSender::receive(Session& session, const Puback& puback, Millis now) {
     thread_.assert_here();
     DeliveryStore::acknowledged(session, puback.packet_id, now);
-    settle(session,
-           session.state.exchanges().change_outbox(&Outbox::on_puback, puback.packet_id),
+    settle(session, session.state.exchanges().change_outbox(&Outbox::on_puback, puback.packet_id),
            "PUBACK for a message of QoS 2", now);
 }
 
@@ -282,8 +281,7 @@ void PacketSender::send_pubrel(Session& session, std::uint16_t packet_id) {
 
 void PacketSender::receive(Session& session, const Pubcomp& pubcomp, Millis now) {
     thread_.assert_here();
-    settle(session,
-           session.state.exchanges().change_outbox(&Outbox::on_pubcomp, pubcomp.packet_id),
+    settle(session, session.state.exchanges().change_outbox(&Outbox::on_pubcomp, pubcomp.packet_id),
            "PUBCOMP for a message that was not released", now);
 }
 

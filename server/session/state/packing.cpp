@@ -56,7 +56,7 @@ PackedRecord* pack(const Session& session) {
     const Subscription* const subscription = subscription_of(session);
     const auto filter = subscription ? subscription->filter->text() : std::string_view();
     auto* const record = PackedRecord::make({session.user.name, session.client, filter}, messages,
-                                             session.expiry_timer->ends);
+                                            session.expiry_timer->ends);
     record->device_since = session.since;
     record->owner = session.state.owner;
     record->expiry = session.state.expiry();

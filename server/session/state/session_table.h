@@ -137,7 +137,7 @@ private:
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;
-    std::size_t packed_ = 0;             ///< how many of these are packed
+    std::size_t packed_ = 0;              ///< how many of these are packed
     std::size_t disconnected_bytes_ = 0;  ///< see Absence
     [[no_unique_address]] OwnerThread thread_;
 };

@@ -87,7 +87,7 @@ Millis User::longest_limit() const {
 }
 
 PackedRecord::PackedRecord(const Texts& texts, std::size_t messages, std::size_t expiries,
-                             Tick ends)
+                           Tick ends)
     : PresenceEntry(true),
       Absence(ends, true),
       user_size_(static_cast<std::uint8_t>(texts.user.size())),
@@ -100,7 +100,7 @@ PackedRecord::PackedRecord(const Texts& texts, std::size_t messages, std::size_t
 }
 
 PackedRecord* PackedRecord::make(const Texts& texts, std::span<const PackedMessage> messages,
-                                   Tick ends) {
+                                 Tick ends) {
     const bool any_expires =
         std::ranges::any_of(messages, [](const PackedMessage& each) { return each.expires != 0; });
     const std::size_t expiries = any_expires ? messages.size() : 0;

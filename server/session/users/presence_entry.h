@@ -83,7 +83,7 @@ struct PresenceEntry : boost::intrusive::set_base_hook<boost::intrusive::optimiz
     /// come back.
     bool is_awaited : 1 = false;
     bool is_unannounced : 1 = false;  ///< subscribers must not know about the user yet
-    bool stayed : 1 = false;     ///< was online for at least a minute before
+    bool stayed : 1 = false;          ///< was online for at least a minute before
     const bool is_packed : 1;
 };
 
@@ -129,7 +129,7 @@ struct PackedRecord final : PresenceEntry, Absence {
     /// The names must not be longer than `longest_name`, nor the messages more than
     /// `most_messages`.
     static PackedRecord* make(const Texts& texts, std::span<const PackedMessage> messages,
-                               Tick ends);
+                              Tick ends);
     static void destroy(PackedRecord* record);
 
     std::string_view user() const { return {text(), user_size_}; }

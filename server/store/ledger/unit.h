@@ -120,7 +120,7 @@ struct DropSubscription {
 struct PutSessionExpiry {
     OwnerId owner = 0;
     WallMillis ends = 0;  ///< 0: its time begins with the next start
-    Stamp position = 0;    ///< the owner has not received later messages in its user's rooms
+    Stamp position = 0;   ///< the owner has not received later messages in its user's rooms
 };
 struct DropSessionExpiry {
     OwnerId owner = 0;
@@ -290,8 +290,8 @@ struct DropMember {
     std::string user{};
 };
 
-/// A member of rooms has no device, and has not received messages after `position`; 0: the member has
-/// a device.
+/// A member of rooms has no device, and has not received messages after `position`; 0: the member
+/// has a device.
 struct PutRoomPosition {
     std::string user{};
     Stamp position = 0;
@@ -329,11 +329,12 @@ struct ReplayDeadLetters {
 
 using Operation =
     std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
-                 OweRetained, DropSubscription, PutSessionExpiry, DropSessionExpiry, PutIncoming, DropIncoming,
-                 PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill, PutRetained,
-                 DropRetained, PutDelayed, CancelDelayed, DropDelayed, PutUser, DropUser, PutBan,
-                 DropBan, DropEndedBans, PutRevocation, PutMember, DropMember, PutRoomPosition, DropRoomPosition,
-                 PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
+                 OweRetained, DropSubscription, PutSessionExpiry, DropSessionExpiry, PutIncoming,
+                 DropIncoming, PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill,
+                 PutRetained, DropRetained, PutDelayed, CancelDelayed, DropDelayed, PutUser,
+                 DropUser, PutBan, DropBan, DropEndedBans, PutRevocation, PutMember, DropMember,
+                 PutRoomPosition, DropRoomPosition, PutEvent, EventDelivered, PutDeadLetter,
+                 DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< everything is on disk, as far as the ledger's `Fsync` promises

@@ -161,8 +161,9 @@ public:
         each("SELECT topic, user, since FROM member", [&](const Row& row) {
             visitor_.member({.topic = row.text(0), .user = row.text(1), .since = row.bits(2)});
         });
-        each("SELECT user, place FROM away",
-             [&](const Row& row) { visitor_.room_position({.user = row.text(0), .position = row.bits(1)}); });
+        each("SELECT user, place FROM away", [&](const Row& row) {
+            visitor_.room_position({.user = row.text(0), .position = row.bits(1)});
+        });
     }
 
     void revocations() {
