@@ -58,7 +58,7 @@ TEST_CASE("a session that was not to be kept can't be present") {
 TEST_CASE("an acknowledgement of the wrong kind is a fault") {
     Talk talk;
     talk.log_in();
-    talk.client.publish("a", "two", QoS::exactly_once, 12);
+    talk.publish("a", "two", QoS::exactly_once, 12);
     SUBCASE("PUBACK") {
         talk.send("40 r k1", {"in doubt 12",
                               "closed: PUBACK for packet identifier 1, which no "
@@ -147,7 +147,7 @@ TEST_CASE("an abandoned client is told when the server closes it") {
 TEST_CASE("an abandoned client that connects leaves its old socket half open") {
     Talk talk;
     talk.log_in();
-    talk.client.publish("a", "one", QoS::at_least_once, 11);
+    talk.publish("a", "one", QoS::at_least_once, 11);
     talk.client.abandon();
     talk.diary.lines.clear();
     talk.log_in();

@@ -45,6 +45,19 @@ TEST_CASE("a client has the identity of its number") {
     CHECK(hex(talk.connect()) == hex(wire("10 r s'MQTT' 04 c2 k20 s'lab-7' s'user7' s'pass7'")));
 }
 
+TEST_CASE("the owner may change the CONNECT, such as by a will") {
+    Talk talk(Version::v5_0);
+    PropertyList delay;
+    delay.add(Property::will_delay_interval, 3);
+    talk.diary.on_login = [&](Connect& packet) {
+        packet.client_id = "me";
+        packet.will = Will{
+            .topic = "t", .payload = "gone", .qos = QoS::exactly_once, .properties = delay.view()};
+    };
+    CHECK(hex(talk.connect()) ==
+          hex(wire("10 r s'MQTT' 05 16 k20 [ ] s'me' [ 18 w3 ] s't' s'gone'")));
+}
+
 TEST_CASE("a refused login is told with its reason") {
     Talk talk(Version::v5_0);
     talk.connect();
@@ -135,6 +148,20 @@ TEST_CASE("messages are passed on and acknowledged") {
     talk.expect_nothing();
 }
 
+TEST_CASE("an owner that acknowledges messages itself may do it later") {
+    Talk talk;
+    talk.profile.owner_acknowledges = true;
+    talk.log_in();
+    talk.send("32 r s'a' k5 'one' | 34 r s'a' k6 'two'", {"received a=one", "received a=two"});
+    talk.expect_nothing();
+    talk.client.acknowledge(QoS::at_least_once, 5);
+    talk.client.acknowledge(QoS::exactly_once, 6);
+    talk.expect("40 r k5 | 50 r k6");
+    talk.vanish();
+    talk.client.acknowledge(QoS::exactly_once, 6);
+    CHECK(talk.client.stage() == Stage::away);
+}
+
 TEST_CASE("packets are read however they are split") {
     Talk talk;
     talk.log_in();
@@ -208,26 +235,41 @@ TEST_CASE("a client may connect again while it receives") {
 TEST_CASE("messages of each QoS are sent and acknowledged") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ ]");
-    CHECK(talk.client.publish("a", "zero", QoS::at_most_once, 10));
-    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 11));
-    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 12));
+    CHECK(talk.publish("a", "zero", QoS::at_most_once, 10));
+    CHECK(talk.publish("a", "one", QoS::at_least_once, 11));
+    CHECK(talk.publish("a", "two", QoS::exactly_once, 12));
     CHECK(talk.client.in_flight() == 2);
     talk.expect("30 r s'a' [ ] 'zero' | 32 r s'a' k1 [ ] 'one' | 34 r s'a' k2 [ ] 'two'");
     talk.send("40 r k1 | 50 r k2", {"acknowledged 11 success"});
+    CHECK(talk.diary.taken_over_tags == std::vector<std::uint64_t>{12});
     talk.expect("62 r k2");
     talk.send("70 r k2", {"acknowledged 12 success"});
     CHECK(talk.client.in_flight() == 0);
 }
 
+TEST_CASE("a message is sent with RETAIN and the properties that it has") {
+    Talk talk(Version::v5_0);
+    talk.log_in("20 r 00 00 [ ]");
+    PropertyList expiry;
+    expiry.add(Property::message_expiry_interval, 7);
+    CHECK(talk.client.publish({.qos = QoS::at_least_once,
+                               .retain = true,
+                               .topic = "a",
+                               .properties = expiry.view(),
+                               .payload = "one"},
+                              1));
+    talk.expect("33 r s'a' k1 [ 02 w7 ] 'one'");
+}
+
 TEST_CASE("nothing of a message that was acknowledged is in the next one") {
     Talk talk;
     talk.log_in();
-    CHECK(talk.client.publish("long/topic", std::string(100, 'x'), QoS::exactly_once, 11));
+    CHECK(talk.publish("long/topic", std::string(100, 'x'), QoS::exactly_once, 11));
     talk.expect("34 r s'long/topic' k1 '" + std::string(100, 'x') + "'");
     talk.send("50 r k1 | 70 r k1", {"acknowledged 11 success"});
     talk.expect("62 r k1");
     CHECK(talk.client.in_flight() == 0);
-    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 12));
+    CHECK(talk.publish("a", "one", QoS::at_least_once, 12));
     talk.expect("32 r s'a' k2 'one'");
     CHECK(talk.client.in_flight() == 1);
     talk.send("40 r k2", {"acknowledged 12 success"});
@@ -237,8 +279,8 @@ TEST_CASE("nothing of a message that was acknowledged is in the next one") {
 TEST_CASE("a refused message is told with the server's reason") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ ]");
-    talk.client.publish("a", "one", QoS::at_least_once, 11);
-    talk.client.publish("a", "two", QoS::exactly_once, 12);
+    talk.publish("a", "one", QoS::at_least_once, 11);
+    talk.publish("a", "two", QoS::exactly_once, 12);
     talk.send("40 r k1 87 | 50 r k2 97",
               {"acknowledged 11 not authorized", "acknowledged 12 quota exceeded"});
     talk.expect("32 r s'a' k1 [ ] 'one' | 34 r s'a' k2 [ ] 'two'");
@@ -249,8 +291,9 @@ TEST_CASE("the server's Receive Maximum is respected, and messages wait in order
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ 21 k2 ]");
     for (std::uint64_t tag = 1; tag <= 4; ++tag)
-        CHECK(talk.client.publish("a", std::to_string(tag), QoS::exactly_once, tag));
-    CHECK(talk.client.publish("a", "now", QoS::at_most_once, 5));
+        CHECK(talk.publish("a", std::to_string(tag), QoS::exactly_once, tag));
+    CHECK(talk.publish("a", "now", QoS::at_most_once, 5));
+    CHECK(talk.client.receive_maximum() == 2);
     CHECK(talk.client.in_flight() == 2);
     CHECK(talk.client.waiting() == 2);
     talk.expect("34 r s'a' k1 [ ] '1' | 34 r s'a' k2 [ ] '2' | 30 r s'a' [ ] 'now'");
@@ -266,8 +309,8 @@ TEST_CASE(
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ 24 01 27 w20 ]");
     talk.diary.lines.clear();
-    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 1));
-    CHECK(talk.client.publish("a", std::string(20, 'x'), QoS::at_most_once, 2));
+    CHECK(talk.publish("a", "two", QoS::exactly_once, 1));
+    CHECK(talk.publish("a", std::string(20, 'x'), QoS::at_most_once, 2));
     CHECK(talk.diary.lines ==
           Lines{"acknowledged 1 QoS not supported", "acknowledged 2 packet too large"});
     talk.expect_nothing();
@@ -277,16 +320,16 @@ TEST_CASE("a client has room for so many messages, and takes no more") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ 21 k1 ]");
     for (std::size_t i = 0; i < load::Outflow::most_messages; ++i)
-        REQUIRE(talk.client.publish("a", "", QoS::at_least_once, i));
-    CHECK(!talk.client.publish("a", "", QoS::at_least_once, 0));
+        REQUIRE(talk.publish("a", "", QoS::at_least_once, i));
+    CHECK(!talk.publish("a", "", QoS::at_least_once, 0));
     CHECK(talk.client.waiting() == load::Outflow::most_messages - 1);
 }
 
 TEST_CASE("when the connection of a clean session ends, messages without an answer are in doubt") {
     Talk talk;
     talk.log_in();
-    CHECK(talk.client.publish("a", "one", QoS::at_least_once, 11));
-    CHECK(talk.client.publish("a", "two", QoS::exactly_once, 12));
+    CHECK(talk.publish("a", "one", QoS::at_least_once, 11));
+    CHECK(talk.publish("a", "two", QoS::exactly_once, 12));
     talk.diary.lines.clear();
     SUBCASE("the server has closed") {
         talk.vanish();
@@ -298,15 +341,15 @@ TEST_CASE("when the connection of a clean session ends, messages without an answ
     }
     talk.diary.lines.resize(2);
     CHECK(talk.diary.lines == Lines{"in doubt 11", "in doubt 12"});
-    CHECK(!talk.client.publish("a", "three", QoS::at_least_once, 13));
+    CHECK(!talk.publish("a", "three", QoS::at_least_once, 13));
 }
 
 TEST_CASE("a kept session goes on where it was, within the new Receive Maximum") {
     Talk talk(Version::v5_0, true);
     talk.log_in("20 r 00 00 [ 21 k3 ]");
     for (std::uint64_t tag = 1; tag <= 4; ++tag)
-        talk.client.publish("a", std::to_string(tag),
-                            tag == 2 ? QoS::exactly_once : QoS::at_least_once, tag);
+        talk.publish("a", std::to_string(tag), tag == 2 ? QoS::exactly_once : QoS::at_least_once,
+                     tag);
     talk.send("50 r k2", {});
     talk.vanish();
     CHECK(talk.diary.lines.size() == 1);  // that it was closed
@@ -323,7 +366,7 @@ TEST_CASE("a kept session goes on where it was, within the new Receive Maximum")
 TEST_CASE("a server that has completed a message before may not know it in recovery") {
     Talk talk(Version::v5_0, true);
     talk.log_in("20 r 00 00 [ ]");
-    talk.client.publish("a", "1", QoS::exactly_once, 1);
+    talk.publish("a", "1", QoS::exactly_once, 1);
     talk.send("50 r k1", {});
     talk.vanish();
     talk.log_in("20 r 01 00 [ ]");
@@ -334,8 +377,8 @@ TEST_CASE(
     "when a kept session is gone, sent messages are in doubt, and waiting messages are sent") {
     Talk talk(Version::v5_0, true);
     talk.log_in("20 r 00 00 [ 21 k1 ]");
-    talk.client.publish("a", "1", QoS::at_least_once, 1);
-    talk.client.publish("a", "2", QoS::at_least_once, 2);
+    talk.publish("a", "1", QoS::at_least_once, 1);
+    talk.publish("a", "2", QoS::at_least_once, 2);
     talk.vanish();
     talk.connect();
     talk.send("20 r 00 00 [ ]", {"in doubt 1", "connected"});
@@ -346,9 +389,9 @@ TEST_CASE(
 TEST_CASE("identifiers that are in use are passed over" * doctest::skip(sanitized)) {  // all 65,535
     Talk talk;
     talk.log_in();
-    talk.client.publish("a", "", QoS::at_least_once, 0);  // keeps its identifier, 1
+    talk.publish("a", "", QoS::at_least_once, 0);  // keeps its identifier, 1
     for (int i = 2; i <= 65'535; ++i) {
-        talk.client.publish("a", "", QoS::at_least_once, 1);
+        talk.publish("a", "", QoS::at_least_once, 1);
         if (i % 1000 != 0 && i != 65'535) continue;
         talk.run.settle();
         talk.other().waiting();
@@ -361,7 +404,7 @@ TEST_CASE("identifiers that are in use are passed over" * doctest::skip(sanitize
         REQUIRE(talk.run.until([&] { return talk.client.in_flight() == 1; }));
     }
     talk.other().waiting();
-    talk.client.publish("a", "", QoS::at_least_once, 2);
+    talk.publish("a", "", QoS::at_least_once, 2);
     talk.expect("32 r s'a' k2");
 }
 

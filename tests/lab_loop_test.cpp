@@ -146,4 +146,18 @@ TEST_CASE("a loop without anything to do waits until it is stopped") {
     CHECK(turns == 1);
 }
 
+TEST_CASE("a loop that is run once handles what has happened, or returns in time") {
+    Loop loop;
+    const auto event = new_eventfd();
+    EventCounter counter;
+    REQUIRE(loop.watch(event.get(), counter));
+    eventfd_write(event.get(), 1);
+    loop.run_once(Time::max());
+    const int calls = counter.calls;
+    CHECK(calls > 0);
+    const Time until = Clock::now() + 5 * ms;
+    while (Clock::now() < until) loop.run_once(until);
+    CHECK(counter.calls == calls);
+}
+
 }  // namespace pulsegate

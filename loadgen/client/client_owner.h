@@ -42,6 +42,10 @@ public:
     /// The transport is connected, and nothing was sent: after `MqttClient::open`.
     virtual void opened(MqttClient& client, Time now) { (void)client, (void)now; }
 
+    /// The CONNECT as its profile says. The owner may change it, for example add a will. What it
+    /// points to must stay valid until the next call.
+    virtual void logs_in(const MqttClient& client, Connect& packet) { (void)client, (void)packet; }
+
     /// CONNACK with success. A kept session that existed before and is not `session_present` is
     /// lost.
     virtual void connected(MqttClient& client, bool session_present, Time now) = 0;
@@ -49,7 +53,8 @@ public:
     /// SUBACK: a reason (or granted QoS) for each filter, in order.
     virtual void subscribed(MqttClient& client, std::span<const Reason> reasons, Time now) = 0;
 
-    /// A message, which is acknowledged after this call. At QoS 2, a PUBLISH that comes after its
+    /// A message, which is acknowledged after this call, or by the owner
+    /// (`ClientProfile::owner_acknowledges`). At QoS 2, a PUBLISH that comes after its
     /// PUBREL is passed on as a new message; only the payload shows whether it is new.
     virtual void received(MqttClient& client, const Publish& message, Time now) = 0;
 
@@ -59,6 +64,11 @@ public:
     virtual void received_again(MqttClient& client, const Publish& message, bool is_same,
                                 Time now) {
         (void)client, (void)message, (void)is_same, (void)now;
+    }
+
+    /// QoS 2: PUBREC with success. The server has the message, and `acknowledged` follows.
+    virtual void taken_over(MqttClient& client, std::uint64_t tag, Time now) {
+        (void)client, (void)tag, (void)now;
     }
 
     /// QoS 1: PUBACK; QoS 2: PUBCOMP, or PUBREC with an error. `sent` is the time of the first

@@ -79,6 +79,7 @@ std::string MqttClient::connect_packet() const {
     packet.username = identity.user;
     packet.password = identity.password;
     packet.properties = properties.view();
+    host_.owner.logs_in(*this, packet);
     Buffer bytes;
     encode(packet, bytes);
     return bytes;
@@ -97,19 +98,14 @@ void MqttClient::subscribe(std::span<const SubscribeFilter> filters) {
     send(packet);
 }
 
-bool MqttClient::publish(std::string_view topic, std::string_view payload, QoS qos,
-                         std::uint64_t tag) {
+bool MqttClient::publish(Publish message, std::uint64_t tag) {
     if (!logged_in() || stream_.unsent() > Stream::most_unsent) return false;
-    Publish message;
-    message.qos = qos;
-    message.topic = topic;
-    message.payload = payload;
     if (const Reason reason = obstacle(message); reason != Reason::success) {
         const Time now = Clock::now();
         host_.owner.acknowledged(*this, tag, reason, now, now);
         return true;
     }
-    if (qos == QoS::at_most_once) {
+    if (message.qos == QoS::at_most_once) {
         send(message);
         return true;
     }
@@ -117,7 +113,7 @@ bool MqttClient::publish(std::string_view topic, std::string_view payload, QoS q
     message.packet_id = next_packet_id();
     Buffer bytes = session().outflow.take_buffer();
     encode(message, profile_.version, bytes);
-    session().outflow.add(message.packet_id, qos, tag, std::move(bytes));
+    session().outflow.add(message.packet_id, message.qos, tag, std::move(bytes));
     send_messages();
     return true;
 }

@@ -58,8 +58,10 @@ public:
     void subscribe(std::span<const SubscribeFilter> filters);  ///< one SUBSCRIBE; not empty
     /// Returns false, and sends nothing, if too much waits already. QoS 1 and 2 wait for their turn
     /// if the server's Receive Maximum is reached. `tag` is passed to `acknowledged` and
-    /// `in_doubt`.
-    bool publish(std::string_view topic, std::string_view payload, QoS qos, std::uint64_t tag);
+    /// `in_doubt`. The client chooses the packet identifier.
+    bool publish(Publish message, std::uint64_t tag);
+    /// PUBACK or PUBREC, if the owner acknowledges messages. Nothing is sent after the connection.
+    void acknowledge(QoS qos, std::uint16_t packet_id);
     void ping(Time now);
     /// No longer expects an answer to the oldest ping. If the answer still comes, it is ignored, or
     /// counts for a later ping.
@@ -87,6 +89,8 @@ public:
     const ClientProfile& profile() const { return profile_; }
     /// Agreed with the server; 0: none.
     std::uint16_t keepalive() const { return keepalive_; }
+    /// How many messages of QoS 1 and 2 the server takes at a time.
+    std::uint16_t receive_maximum() const { return limits_.receive_maximum; }
     /// Counts its connections: 1 since the first `connect`.
     std::uint32_t connections() const { return connections_; }
 

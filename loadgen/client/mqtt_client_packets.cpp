@@ -142,9 +142,14 @@ void MqttClient::on(const Publish& packet, Time now) {
     } else {
         host_.owner.received(*this, packet, now);
     }
-    if (connection != connections_ || !answers()) return;
-    if (packet.qos == QoS::at_least_once) send(Puback{packet.packet_id});
-    if (packet.qos == QoS::exactly_once) send(Pubrec{packet.packet_id});
+    if (connection == connections_ && !profile_.owner_acknowledges)
+        acknowledge(packet.qos, packet.packet_id);
+}
+
+void MqttClient::acknowledge(QoS qos, std::uint16_t packet_id) {
+    if (!answers()) return;
+    if (qos == QoS::at_least_once) send(Puback{packet_id});
+    if (qos == QoS::exactly_once) send(Pubrec{packet_id});
 }
 
 void MqttClient::receive_once(const Publish& packet, Time now) {
@@ -172,9 +177,10 @@ void MqttClient::on(const Pubrec& packet, Time now) {
     const auto id = packet.packet_id;
     if (is_error(packet.reason))
         return settled(session().outflow.refuse(id), "PUBREC", id, packet.reason, now);
-    if (!session().outflow.release(id))
-        return unexpected(with_id("PUBREC", id, "which no message awaits"), now);
+    const auto message = session().outflow.release(id);
+    if (!message) return unexpected(with_id("PUBREC", id, "which no message awaits"), now);
     if (answers()) send(Pubrel{id});
+    host_.owner.taken_over(*this, message->tag, now);
 }
 
 // MQTT 5.0, 3.7.2.1: during recovery, a server that completed the message earlier may answer that

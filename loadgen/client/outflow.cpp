@@ -56,12 +56,12 @@ std::optional<Outflow::Message> Outflow::acknowledge(std::uint16_t id) {
     return remove(find(id, QoS::at_least_once));
 }
 
-bool Outflow::release(std::uint16_t id) {
+std::optional<Outflow::Message> Outflow::release(std::uint16_t id) {
     Item* item = find(id, QoS::exactly_once);
-    if (!item) return false;
+    if (!item) return std::nullopt;
     item->state = State::released;
     item->publish = std::string();
-    return true;
+    return item->message;
 }
 
 std::optional<Outflow::Message> Outflow::refuse(std::uint16_t id) {

@@ -49,9 +49,8 @@ public:
 
     /// PUBACK: the message is complete. Nothing if no message of QoS 1 awaits it.
     std::optional<Message> acknowledge(std::uint16_t id);
-    /// PUBREC: returns whether there is such a message of QoS 2, which must be released by a
-    /// PUBREL.
-    bool release(std::uint16_t id);
+    /// PUBREC: the message of QoS 2, which must be released by a PUBREL. Nothing if there is none.
+    std::optional<Message> release(std::uint16_t id);
     /// PUBREC with an error: the same as `acknowledge`, for a message of QoS 2.
     std::optional<Message> refuse(std::uint16_t id);
     /// PUBCOMP: the same for a released message.

@@ -33,6 +33,7 @@ struct ClientProfile {
     bool kept_session = false;
     std::chrono::seconds session_expiry{3600};  ///< for a kept session of 5.0
     std::uint16_t receive_maximum = 0;          ///< the client's value in 5.0; 0: none
+    bool owner_acknowledges = false;            ///< with `MqttClient::acknowledge`
     int receive_buffer = 0;                     ///< SO_RCVBUF of slow readers; 0: the system's
 
     Identities* identities = nullptr;  ///< nullptr: only the number

@@ -64,6 +64,12 @@ void Loop::run(Owner& owner) {
     }
 }
 
+void Loop::run_once(Time when) {
+    next_turn_ = when;
+    wait();
+    dispatch();
+}
+
 void Loop::stop() { eventfd_write(wake_up_.get(), 1); }
 
 void Loop::take_turn(Owner& owner) {

@@ -43,6 +43,10 @@ public:
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
+    /// Waits for events, no longer than until `when`, and handles them. For a program that goes on
+    /// in between, instead of `run`.
+    void run_once(Time when);
+
     /// Returns after `stop`.
     void run(Owner& owner);
     /// Any thread and signal handlers may call it.

@@ -103,7 +103,8 @@ void Chat::send(SwarmClient& sender, Time planned, Time now) {
     // the message.
     if (sender.online()) sent.take(state_.common(now));
     if (!sender.online() ||
-        !sender.mqtt.publish(topic, payload_, contact.qos, tag_of(slot, number))) {
+        !sender.mqtt.publish({.qos = contact.qos, .topic = topic, .payload = payload_},
+                             tag_of(slot, number))) {
         if (sent.next() > number) sent.doubt(number);
         second.add(Count::messages_unsent);
         return;

@@ -18,8 +18,11 @@ struct ClientDiary : load::ClientOwner {
     load::Ending::By by{};
     load::Stage stage{};
     std::function<void(load::MqttClient&)> on_received = [](load::MqttClient&) {};
+    std::function<void(Connect&)> on_login = [](Connect&) {};
+    std::vector<std::uint64_t> taken_over_tags;
 
     void opened(load::MqttClient&, load::Time) override { lines.emplace_back("opened"); }
+    void logs_in(const load::MqttClient&, Connect& packet) override { on_login(packet); }
     void connected(load::MqttClient&, bool session_present, load::Time) override {
         lines.emplace_back(session_present ? "resumed" : "connected");
     }
@@ -36,6 +39,9 @@ struct ClientDiary : load::ClientOwner {
     void received_again(load::MqttClient&, const Publish& message, bool is_same,
                         load::Time) override {
         lines.push_back((is_same ? "again " : "another ") + std::string(message.payload));
+    }
+    void taken_over(load::MqttClient&, std::uint64_t tag, load::Time) override {
+        taken_over_tags.push_back(tag);
     }
     void acknowledged(load::MqttClient&, std::uint64_t tag, Reason reason, load::Time sent,
                       load::Time now) override {
@@ -101,6 +107,10 @@ struct Talk {
         run.until([&] { return diary.lines.size() >= told.size(); });
         run.settle();
         CHECK(diary.lines == told);
+    }
+
+    bool publish(std::string_view topic, std::string_view payload, QoS qos, std::uint64_t tag) {
+        return client.publish({.qos = qos, .topic = topic, .payload = payload}, tag);
     }
 
     void expect(std::string_view notation) {
