@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "loadgen/lab/commands.h"
-#include "loadgen/lab/interruption.h"
+#include "loadgen/net/interruption.h"
 
 int main(int argc, char** argv) {
     namespace load = pulsegate::load;

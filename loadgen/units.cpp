@@ -143,4 +143,10 @@ std::string show_rate(double rate) {
 
 std::string show_percent(double fraction) { return fmt::format("{:.4g} %", fraction * 100); }
 
+std::string show(const Address& address) {
+    const bool is_ipv6 = address.host.find(':') != std::string::npos;
+    return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "",
+                       address.port);
+}
+
 }  // namespace pulsegate::load

@@ -36,5 +36,6 @@ std::string show(Duration duration);          ///< "850 µs", "12.3 ms", "30.5 s
 std::string show_count(std::uint64_t count);  ///< "15,000"
 std::string show_rate(double rate);           ///< "2,186/s"
 std::string show_percent(double fraction);    ///< "5 %"
+std::string show(const Address& address);     ///< "127.0.0.1:1883", IPv6 in brackets
 
 }  // namespace pulsegate::load

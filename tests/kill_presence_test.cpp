@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include "loadgen/kill/presence_book.h"
-#include "loadgen/kill/presence_change.h"
 
 using namespace pulsegate::kill;
 using namespace std::chrono_literals;
@@ -272,16 +271,4 @@ TEST_CASE_FIXTURE(Watched, "kill: after a stop everybody is offline at once") {
     book.compare(now + truth_after);
     CHECK(book.untrue() == 1);
     CHECK(book.offline_in_time() == 0);
-}
-
-TEST_CASE("kill: a change of presence is read from JSON, and from nothing else") {
-    const auto change =
-        read_presence_change(R"({"user":"bob","state":"online","version":17,"devices":[]})");
-    REQUIRE(change);
-    CHECK(change->user == "bob");
-    CHECK(change->state == PresenceBook::State{true, 17});
-    for (const auto* wrong :
-         {"", "[]", R"({"user":"bob"})", R"({"user":1,"state":"x","version":1})",
-          R"({"user":"bob","state":"online","version":-1})"})
-        CHECK_FALSE(read_presence_change(wrong));
 }

@@ -17,13 +17,13 @@
 #include "loadgen/lab/conductor.h"
 #include "loadgen/lab/control_link.h"
 #include "loadgen/lab/frames.h"
-#include "loadgen/lab/interruption.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/work_order.h"
 #include "loadgen/lab/worker.h"
 #include "loadgen/lab/worker_listener.h"
 #include "loadgen/lab/worker_pool.h"
 #include "loadgen/net/address.h"
+#include "loadgen/net/interruption.h"
 #include "loadgen/scenario/parser.h"
 
 namespace json = boost::json;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "loadgen/net/http.h"
 #include "tests/support/lab_stream.h"
 
 namespace pulsegate {
@@ -283,6 +284,34 @@ TEST_CASE("a reader that has paused is told that the server closes") {
     other.finish();
     CHECK(scene.run.until([&] { return scene.log.ended == 1; }));
     CHECK(scene.log.received.empty());
+}
+
+// -- HTTP --
+
+TEST_CASE("an HTTP request sends its body and token, and returns the answer's status and body") {
+    LabPeer peer;
+    std::string asked;
+    std::thread server([&] {
+        LabConnection other = peer.accept();
+        asked = other.read_until(R"({"add":["ann"]})");
+        other.write("HTTP/1.1 404 Not Found\r\nX: 1\r\n\r\nnone");
+    });
+    const auto answer = load::ask({.url = "http://127.0.0.1:" + std::to_string(peer.port()) + "/a",
+                                   .body = R"({"add":["ann"]})",
+                                   .token = "secret"});
+    server.join();
+    CHECK(answer.status == 404);
+    CHECK(answer.body == "none");
+    CHECK(asked.starts_with("POST /a HTTP/1.0\r\n"));
+    CHECK(asked.find("\r\nAuthorization: Bearer secret\r\nContent-Length: 15\r\n\r\n") !=
+          std::string::npos);
+}
+
+TEST_CASE("an HTTP request without an answer has the reason instead of a status") {
+    const auto refused = load::ask({.url = "http://127.0.0.1:1/"});
+    CHECK(refused.status == 0);
+    CHECK(refused.body == "Connection refused");
+    CHECK(load::ask({.url = "https://127.0.0.1/"}).status == 0);
 }
 
 }  // namespace pulsegate

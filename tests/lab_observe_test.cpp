@@ -129,10 +129,12 @@ TEST_CASE("metrics of another server are ignored") {
 }
 
 TEST_CASE("an address of metrics that can't be used is refused with the reason") {
-    CHECK_THROWS_WITH(http_body("https://127.0.0.1/metrics", 1s),
-                      "write the metrics' address as http://HOST:PORT/metrics");
-    CHECK_THROWS_AS(http_body("http://127.0.0.1:99999/metrics", 1s), std::runtime_error);
-    CHECK_THROWS_AS(http_body("http://127.0.0.1:x/metrics", 1s), std::runtime_error);
+    for (const char* url : {"https://127.0.0.1/metrics", "http://127.0.0.1:99999/metrics",
+                            "http://127.0.0.1:x/metrics", "http://:80/metrics"})
+        CHECK_THROWS_WITH(parse_metrics_url(url),
+                          "write the metrics' address as http://HOST:PORT/metrics");
+    CHECK(parse_metrics_url("http://[::1]:8080") == "http://[::1]:8080/metrics");
+    CHECK(parse_metrics_url("http://127.0.0.1/other") == "http://127.0.0.1/other");
 }
 
 TEST_CASE("an HTTP API is named by its address alone") {
@@ -142,17 +144,31 @@ TEST_CASE("an HTTP API is named by its address alone") {
         CHECK_THROWS_WITH(parse_api_url(url), "write the API's address as http://HOST:PORT");
 }
 
+TEST_CASE("a user's presence is read from JSON, and from nothing else") {
+    const auto presence =
+        read_user_presence(R"({"user":"bob","state":"online","version":17,"devices":[]})");
+    REQUIRE(presence);
+    CHECK(presence->user == "bob");
+    CHECK(presence->online);
+    CHECK(presence->version == 17);
+    for (const auto* wrong :
+         {"", "[]", R"({"user":"bob"})", R"({"user":1,"state":"online","version":1})",
+          R"({"user":"bob","state":"away","version":1})", R"({"user":"bob","state":2,"version":1})",
+          R"({"user":"bob","state":"online","version":-1})"})
+        CHECK_FALSE(read_user_presence(wrong));
+}
+
 TEST_CASE("presence is read from the answer of the API") {
     const auto users = users_in(
         R"({"users":[{"user":"ann","state":"online","version":17,"devices":[]},
                      {"user":"b\u00e4r","state":"offline","version":18}],"unknown":["eve"]})");
     REQUIRE(users.size() == 3);
-    CHECK(users[0].name == "ann");
+    CHECK(users[0].user == "ann");
     CHECK(users[0].online);
     CHECK(users[0].version == 17);
-    CHECK(users[1].name == "b\u00e4r");
+    CHECK(users[1].user == "b\u00e4r");
     CHECK(!users[1].online);
-    CHECK(users[2].name == "eve");
+    CHECK(users[2].user == "eve");
     CHECK(users[2].version == 0);
     for (const char* none : {"", "[]", "{}", R"({"users":[{"user":"x"}],"unknown":[]})"})
         CHECK_THROWS(users_in(none));

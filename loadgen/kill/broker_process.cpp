@@ -55,6 +55,9 @@ pid_t BrokerProcess::spawn(const std::vector<std::string>& command) {
 }
 
 void BrokerProcess::become_broker(const std::vector<std::string>& command, pid_t parent) {
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // it has died before that

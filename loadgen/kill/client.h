@@ -1,23 +1,22 @@
 #pragma once
 
-#include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "loadgen/client/mqtt_client.h"
 #include "loadgen/kill/scene.h"
 #include "loadgen/time.h"
-#include "protocol/encode.h"
 #include "protocol/packet.h"
+#include "protocol/properties.h"
 
 namespace pulsegate::kill {
 
 /// One MQTT client, which reconnects soon as long as it wants to be connected. Derived classes
 /// decide what it does with its connection.
-class Client {
+class Client : load::ClientOwner {
 public:
     enum class Session : std::uint8_t { kept, clean };
 
@@ -31,8 +30,8 @@ public:
     /// Called every few milliseconds.
     void tick(Time now);
 
-    bool online() const { return stage_ == Stage::online; }
-    bool offline() const { return stage_ == Stage::offline; }
+    bool online() const;
+    bool offline() const { return mqtt_.stage() == load::Stage::away; }
     /// Why the broker refused it, if it did.
     const std::string& refusal() const { return refusal_; }
 
@@ -41,18 +40,10 @@ protected:
 
     void connect_as(std::string id) { id_ = std::move(id); }
     void want_connection(bool wanted) { wanted_ = wanted; }
-    void end_connection(Ending ending);
-
-    /// Sends the packet if there is a connection.
-    template <class Packet>
-    void send(const Packet& packet) {
-        if (stage_ == Stage::offline || stage_ == Stage::connecting) return;
-        if constexpr (std::is_same_v<Packet, Connect> || std::is_same_v<Packet, Pingreq>)
-            encode(packet, to_send_);
-        else
-            encode(packet, version_, to_send_);
-        write();
-    }
+    void end_connection(Ending how);
+    void subscribe(const std::string& filter, QoS qos);
+    /// It will acknowledge messages itself.
+    void acknowledge_later() { profile_.owner_acknowledges = true; }
 
     struct LastWill {
         std::string topic;
@@ -60,50 +51,49 @@ protected:
         std::uint32_t delay = 0;  ///< seconds; 5.0 only
     };
 
+    load::MqttClient& mqtt() { return mqtt_; }
     Scene& scene() { return scene_; }
-    Version version() const { return version_; }
+    Version version() const { return profile_.version; }
     /// Its client id, and its user's name.
     const std::string& id() const { return id_; }
     /// When its last login was accepted.
     Time online_since() const { return online_since_; }
     /// The silence after which the broker considers it gone.
-    Duration limit() const { return keepalive_ * 3 / 2; }
+    Duration limit() const { return Duration(profile_.keepalive) * 3 / 2; }
 
 private:
-    enum class Stage : std::uint8_t { offline, connecting, logging_in, online };
-
-    virtual void on_login(const Connack& connack) = 0;
-    virtual void on_packet(const Packet& packet) = 0;
+    virtual void on_login(bool session_present) = 0;
     virtual void on_end() {}
     virtual void work(Time now) = 0;
     virtual std::optional<LastWill> will() { return {}; }
 
+    // ClientOwner
+    void logs_in(const load::MqttClient&, Connect& packet) final;
+    void connected(load::MqttClient&, bool session_present, Time now) final;
+    void closed(load::MqttClient&, const load::Ending& ending, Time now) final;
+    void subscribed(load::MqttClient&, std::span<const Reason>, Time) override {}
+    void received(load::MqttClient&, const Publish&, Time) override {}
+    void acknowledged(load::MqttClient&, std::uint64_t, Reason, Time, Time) override {}
+    void in_doubt(load::MqttClient&, std::uint64_t) override {}
+    void ping_answered(load::MqttClient&, Time, Time) final {}
+
     void connect(Time now);
-    void log_in();
-    void read();
-    void write();
-    bool take_packets();
-    void take(const Packet& packet);
+    void connection_ended(bool was_online, Time now);
 
     Scene& scene_;
     std::string id_;
-    const Version version_;
-    const Session session_;
-    const Duration keepalive_;
-    Stage stage_ = Stage::offline;
+    load::ClientProfile profile_;
+    load::ClientHost host_;
+    load::MqttClient mqtt_;
     bool wanted_ = false;
-    bool writing_ = false;
-    std::uint32_t generation_ = 0;  ///< handlers of an earlier connection must not touch this one
-    boost::asio::ip::tcp::socket socket_;
-    std::array<char, 16'384> input_;
-    Buffer received_;
-    Buffer to_send_;
-    Buffer being_sent_;
+    std::uint16_t place_ = 0;  ///< the node that it connects to
     Time retry_at_{};
     Time give_up_at_{};
-    Time last_write_{};
+    Time pinged_at_{};
     Time online_since_{};
     std::string refusal_;
+    std::optional<LastWill> will_;  ///< of its connection
+    PropertyList will_properties_;
 };
 
 }  // namespace pulsegate::kill

@@ -115,20 +115,26 @@ void CommandLine::bind() {
     for (auto* option : {http, gateway, without, seed, command, edges}) option->default_str("");
 }
 
+void CommandLine::find_nodes() try {
+    for (std::uint16_t place = 0; place < (options_.edges ? 2 : 1); ++place) {
+        const auto port = static_cast<std::uint16_t>(port_ + place);
+        const auto address = load::resolve(host_, port).at(0);
+        if (!address.loopback()) throw std::runtime_error("is elsewhere");
+        options_.nodes.push_back({.address = address, .host = address.text(), .port = port});
+    }
+} catch (const std::runtime_error&) {
+    throw std::runtime_error(
+        fmt::format("--host '{}': write a loopback address: the broker is started here", host_));
+}
+
 Options CommandLine::options() {
-    boost::system::error_code error;
-    const auto address = boost::asio::ip::make_address(host_, error);
-    if (error || !address.is_loopback())
-        throw std::runtime_error(fmt::format(
-            "--host '{}': write a loopback address: the broker is started here", host_));
     const bool starts_gateway = options_.command.empty();
-    const auto http_port = http_.value_or(starts_gateway ? gateway_http_port : 0);
-    options_.broker = {address, port_};
-    options_.http = {address, http_port};
-    if (options_.edges && http_port == 0)
+    options_.http = http_.value_or(starts_gateway ? gateway_http_port : 0);
+    if (options_.edges && options_.http == 0)
         throw std::runtime_error(
             "--edges: name the port of the HTTP API with --http PORT; it says "
             "which node owns the data");
+    find_nodes();
     options_.v3_1_1 = version_ != "5";
     options_.v5_0 = version_ != "3.1.1";
     for (const auto& text : without_) {
@@ -144,7 +150,7 @@ Options CommandLine::options() {
                 text));
         options_.kinds.erase(*kind);
     }
-    if (http_port == 0) options_.kinds.erase(Kind::room);
+    if (options_.http == 0) options_.kinds.erase(Kind::room);
     if (options_.kinds.empty()) throw std::runtime_error("--without: nothing is left");
     if (starts_gateway && !std::filesystem::is_regular_file(options_.gateway))
         throw std::runtime_error(fmt::format(

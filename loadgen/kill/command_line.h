@@ -28,6 +28,7 @@ public:
 
 private:
     void bind();
+    void find_nodes();
 
     CLI::App& app_;
     Options options_;

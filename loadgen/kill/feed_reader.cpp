@@ -6,8 +6,8 @@
 #include <boost/json/value.hpp>
 #include <cstdio>
 
-#include "loadgen/kill/http.h"
-#include "loadgen/kill/presence_change.h"
+#include "loadgen/net/http.h"
+#include "loadgen/observe/user_presence.h"
 
 namespace pulsegate::kill {
 
@@ -31,7 +31,7 @@ json::object read_object(const std::string& body) {
 }  // namespace
 
 void FeedReader::begin() {
-    const auto answer = ask(scene_.http, changes);
+    const auto answer = load::ask({.url = scene_.http + changes});
     cursor_ = text_of(read_object(answer.body), "cursor");
     if (cursor_.empty())
         fmt::print(stderr, "kill: no presence feed is read: {} was answered with status {}\n",
@@ -53,7 +53,8 @@ void FeedReader::read(Time now) {
 
 /// Returns whether there are more changes to read.
 bool FeedReader::read_page(Time now) {
-    const auto answer = ask(scene_.http, fmt::format("{}?after={}&limit=1000", changes, cursor_));
+    const auto answer =
+        load::ask({.url = fmt::format("{}{}?after={}&limit=1000", scene_.http, changes, cursor_)});
     if (answer.status == 0) return false;  // there was no answer
     const auto page = read_object(answer.body);
     const auto* list = page.if_contains("changes");
@@ -64,8 +65,8 @@ bool FeedReader::read_page(Time now) {
         return false;
     }
     for (const auto& each : list->get_array())
-        if (const auto change = read_presence_change(each))
-            scene_.presence.tell(name, change->user, change->state, now);
+        if (const auto shown = load::read_user_presence(each))
+            scene_.presence.tell(name, shown->user, {shown->online, shown->version}, now);
     cursor_ = text_of(page, "cursor");
     const auto* more = page.if_contains("more");
     return more && more->is_bool() && more->get_bool();

@@ -5,20 +5,9 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 namespace pulsegate::kill {
-
-namespace {
-
-std::string url(const char* scheme, const boost::asio::ip::tcp::endpoint& endpoint) {
-    std::ostringstream text;
-    text << scheme << endpoint;
-    return text.str();
-}
-
-}  // namespace
 
 DataFolder::DataFolder(const Options& options) : path_(options.data) {
     if (!path_.empty() || !options.command.empty() || !options.cluster.empty()) return;
@@ -36,17 +25,15 @@ DataFolder::~DataFolder() {
 std::vector<std::string> broker_command(const Options& options, const DataFolder& data,
                                         unsigned node, std::uint16_t place) {
     if (!options.command.empty()) return options.command;
-    std::vector<std::string> command{options.gateway, "--listen",
-                                     url("mqtt://", options.broker_at(place))};
-    if (options.http.port() != 0)
-        command.insert(command.end(), {"--listen", url("http://", options.http_at(place))});
+    std::vector<std::string> command{options.gateway, "--listen", options.mqtt_url(place)};
+    if (options.http != 0) command.insert(command.end(), {"--listen", options.http_url(place)});
     if (options.cluster.empty()) {
         command.insert(command.end(), {"--data", data.path()});
         return command;
     }
     // All nodes are on this machine, and each has an address of its own for its link.
     const auto link =
-        fmt::format("127.77.{}.{}:{}", node / 250, 1 + node % 250, options.broker.port());
+        fmt::format("127.77.{}.{}:{}", node / 250, 1 + node % 250, options.nodes.front().port);
     command.insert(command.end(), {"--cluster", options.cluster, "--node-name",
                                    fmt::format("node-{}", node), "--link-listen", link});
     if (options.edges) command.emplace_back("--cluster-edge");

@@ -1,22 +1,22 @@
 #include "loadgen/kill/kill_run.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
-#include "loadgen/kill/http.h"
 #include "loadgen/kill/rooms.h"
+#include "loadgen/net/descriptor.h"
+#include "loadgen/net/http.h"
 
 namespace pulsegate::kill {
 
-namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
 namespace {
@@ -43,13 +43,16 @@ std::string name_of_run() {
     return fmt::format("{:x}", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+bool accepts_connections(const load::SocketAddress& server) {
+    const load::Descriptor probe(::socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return probe && ::connect(probe.get(), server.get(), server.size()) == 0;
+}
+
 }  // namespace
 
 KillRun::KillRun(const Options& options)
     : options_(options),
-      work_(io_.get_executor()),
-      signals_(io_, SIGINT, SIGTERM),
-      scene_{.io = io_,
+      scene_{.loop = loop_,
              .options = options,
              .run = name_of_run(),
              .book = {},
@@ -64,18 +67,15 @@ KillRun::KillRun(const Options& options)
       retained_(scene_, version_of(options, 0)),
       feed_(scene_) {
     results_.command = broker_command(options, data_);
-    signals_.async_wait([this](auto error, int) { interrupted_ = !error; });
 }
 
 Results KillRun::run() {
-    if (accepts_connections(options_.broker))
-        throw std::runtime_error(
-            fmt::format("port {} is in use: name a free one with --port, and "
-                        "have the broker listen there",
-                        options_.broker.port()));
-    if (options_.edges && accepts_connections(options_.broker_at(1)))
-        throw std::runtime_error(fmt::format("port {} is in use: --edges needs it as well",
-                                             options_.broker_at(1).port()));
+    for (const auto& node : options_.nodes)
+        if (accepts_connections(node.address))
+            throw std::runtime_error(
+                fmt::format("port {} is in use: name a free one with --port, and have the broker "
+                            "listen there; --edges needs the next port as well",
+                            node.port));
     start_broker(first_start_patience);
     set_up();
     end_at_random_moments();
@@ -96,17 +96,17 @@ void KillRun::start_broker(Duration patience) {
             throw std::runtime_error(
                 fmt::format("after {} ends the broker ended with {} before port {} was open; "
                             "--log FILE keeps what it says",
-                            ends(), *how, options_.broker.port()));
+                            ends(), *how, options_.nodes.front().port));
         if (load::Clock::now() > deadline)
             throw std::runtime_error(
                 fmt::format("after {} ends port {} was not open within {:.0f} s; --log FILE "
                             "keeps what the broker says",
-                            ends(), options_.broker.port(), load::seconds(patience)));
+                            ends(), options_.nodes.front().port, load::seconds(patience)));
         work_until(load::Clock::now() + tick_length);
     }
     have_standby();
     serving_ = true;
-    scene_.http = options_.http_at(place_);
+    scene_.http = options_.http_url(place_);
     const Time now = served_ = load::Clock::now();
     scene_.presence.broker_serves(started, now);
     cast_.broker_serves({last_step_, started}, now);
@@ -114,11 +114,11 @@ void KillRun::start_broker(Duration patience) {
 
 /// An edge opens its ports before it owns the data, so open ports do not show that it serves.
 bool KillRun::serves(Time now) {
-    if (!accepts_connections(options_.broker_at(place_))) return false;
+    if (!accepts_connections(options_.nodes[place_].address)) return false;
     if (!options_.edges) return true;
     if (now < next_question_) return false;
     next_question_ = now + question_every;
-    return ask(options_.http_at(place_), "/api/v1/presence/changes").status == 200;
+    return load::ask({.url = options_.http_url(place_) + "/api/v1/presence/changes"}).status == 200;
 }
 
 /// Starts the broker. A standby that takes over has read the clock already, at its own start.
@@ -139,13 +139,6 @@ void KillRun::have_standby() {
     const auto place = static_cast<std::uint16_t>(options_.edges ? 1 - place_ : 0);
     broker_.stand_by(broker_command(options_, data_, ++nodes_, place));
     standby_ahead_ = clock_.ahead();
-}
-
-bool KillRun::accepts_connections(const asio::ip::tcp::endpoint& server) {
-    asio::ip::tcp::socket probe(io_);
-    boost::system::error_code error;
-    probe.connect(server, error);
-    return !error;
 }
 
 /// Kills the edge. Its clients lose their connections, while the broker serves on.
@@ -181,13 +174,13 @@ void KillRun::kill_broker() {
 /// Waits until the broker knows the standby. False if the broker has no HTTP API that could say so,
 /// or if it takes too long.
 bool KillRun::knows_standby() {
-    if (options_.http.port() == 0) return false;
+    if (options_.http == 0) return false;
     return work_until(load::Clock::now() + http_patience, [this] {
         const Time now = load::Clock::now();
         if (now < next_question_) return false;
         next_question_ = now + question_every;
         constexpr std::string_view alive = "\"condemned\":false";
-        const std::string nodes = ask(options_.http_at(place_), "/api/v1/cluster").body;
+        const auto nodes = load::ask({.url = options_.http_url(place_) + "/api/v1/cluster"}).body;
         const auto first = nodes.find(alive);
         return first != std::string::npos && nodes.find(alive, first + 1) != std::string::npos;
     });
@@ -220,7 +213,7 @@ void KillRun::broker_ends(BrokerEnd how) {
 
 void KillRun::set_up() {
     ask_for_rooms();
-    if (options_.presence && options_.http.port() != 0) feed_.begin();
+    if (options_.presence && options_.http != 0) feed_.begin();
     cast_.start();
     if (!work_until(load::Clock::now() + set_up_patience, [this] { return cast_.ready(); }))
         throw std::runtime_error(fmt::format(
@@ -231,17 +224,12 @@ void KillRun::set_up() {
     cast_.live();
 }
 
-/// The broker opens its ports one after the other, so this waits for the port of the HTTP API. A
-/// signal during the request makes the request fail; then the run ends as interrupted.
-void KillRun::ask_for_rooms() try {
+/// The broker opens its ports one after the other, so this waits for the port of the HTTP API.
+void KillRun::ask_for_rooms() {
     if (options_.kinds.count(Kind::room) == 0) return;
     work_until(load::Clock::now() + http_patience,
-               [this] { return accepts_connections(options_.http); });
+               [this] { return load::ask({.url = scene_.http}).status != 0; });
     fill_rooms(scene_);
-} catch (const std::runtime_error&) {
-    io_.poll();
-    if (interrupted_) throw Interrupted();
-    throw;
 }
 
 std::uint32_t KillRun::ends() const {
@@ -353,11 +341,10 @@ bool KillRun::work_until(Time deadline, Condition done) {
     for (;;) {
         note_stall(load::Clock::now());
         if (done()) return true;
-        if (interrupted_) throw Interrupted();
         const Time now = load::Clock::now();
         if (now >= deadline) return false;
         if (now >= next_tick_) tick(now);
-        io_.run_one_until(std::min(deadline, next_tick_));
+        loop_.run_once(std::min(deadline, next_tick_));
     }
 }
 
@@ -366,6 +353,7 @@ void KillRun::work_until(Time deadline) {
 }
 
 void KillRun::tick(Time now) {
+    if (interruption_.take()) throw load::Interrupted("interrupted; nothing is judged");
     next_tick_ = now + tick_length;
     cast_.tick(now);
     retained_.tick(now);

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <optional>
 
 #include "loadgen/kill/broker_clock.h"
@@ -13,11 +10,10 @@
 #include "loadgen/kill/report.h"
 #include "loadgen/kill/retained_reader.h"
 #include "loadgen/kill/scene.h"
+#include "loadgen/net/interruption.h"
+#include "loadgen/net/loop.h"
 
 namespace pulsegate::kill {
-
-/// SIGINT or SIGTERM came: nothing can be judged.
-struct Interrupted {};
 
 /// One run: starts the broker and the clients, kills or stops the broker while the clients run, and
 /// waits until all messages have arrived that will arrive.
@@ -25,7 +21,7 @@ class KillRun {
 public:
     explicit KillRun(const Options& options);
 
-    /// Throws std::runtime_error if the broker does not serve, and Interrupted.
+    /// Throws std::runtime_error if the broker does not serve, and load::Interrupted.
     Results run();
 
 private:
@@ -39,7 +35,6 @@ private:
     bool knows_standby();
     void stop_broker();
     void broker_ends(BrokerEnd how);
-    bool accepts_connections(const boost::asio::ip::tcp::endpoint& server);
     void set_up();
     void ask_for_rooms();
     std::uint32_t ends() const;
@@ -63,10 +58,8 @@ private:
     void show_progress(Time now);
 
     const Options& options_;
-    boost::asio::io_context io_{1};
-    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-    boost::asio::signal_set signals_;
-    bool interrupted_ = false;
+    load::Interruption interruption_;
+    load::Loop loop_;
     Scene scene_;
     const DataFolder data_;
     unsigned nodes_ = 1;       ///< started so far, if they are a cluster

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "loadgen/client/profile.h"
 #include "loadgen/kill/message.h"
 
 namespace pulsegate::kill {
@@ -14,10 +14,10 @@ struct Options {
     std::uint32_t kills = 20;
     std::uint32_t stops = 0;
     std::uint32_t seconds = 60;
-    boost::asio::ip::tcp::endpoint broker;
-    boost::asio::ip::tcp::endpoint http;  ///< port 0: it has no HTTP API
-    std::string clock;                    ///< file that sets the broker's clock; empty: none
-    bool v3_1_1 = true;                   ///< all clients speak it, or every other one
+    std::vector<load::Endpoint> nodes;  ///< where clients connect: the broker, and an edge
+    std::uint16_t http = 0;             ///< the port of the broker's HTTP API; 0: none
+    std::string clock;                  ///< file that sets the broker's clock; empty: none
+    bool v3_1_1 = true;                 ///< all clients speak it, or every other one
     bool v5_0 = true;
     std::uint16_t publishers = 6;
     std::uint16_t receivers = 12;
@@ -34,19 +34,8 @@ struct Options {
     bool edges = false;   ///< the gateway that stands by serves clients as well, as an edge
     std::vector<std::string> command;  ///< starts another broker
 
-    /// Nodes with ports of their own, at which clients connect.
-    std::uint16_t places() const { return edges ? 2 : 1; }
-    boost::asio::ip::tcp::endpoint broker_at(std::uint16_t place) const {
-        return at(broker, place);
-    }
-    boost::asio::ip::tcp::endpoint http_at(std::uint16_t place) const { return at(http, place); }
-
-private:
-    static boost::asio::ip::tcp::endpoint at(boost::asio::ip::tcp::endpoint first,
-                                             std::uint16_t place) {
-        if (first.port() != 0) first.port(static_cast<std::uint16_t>(first.port() + place));
-        return first;
-    }
+    std::string mqtt_url(std::uint16_t place) const;  ///< "mqtt://127.0.0.1:1883"
+    std::string http_url(std::uint16_t place) const;  ///< "http://127.0.0.1:8080"
 };
 
 }  // namespace pulsegate::kill

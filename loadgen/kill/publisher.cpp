@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace pulsegate::kill {
 
@@ -54,9 +56,12 @@ void Publisher::work(Time now) {
     if (publishing_ && !paused_ && online())
         due_ += rate * load::seconds(now - std::max(worked_at_, online_since()));
     worked_at_ = now;
+    // More messages would wait in the client. After the loss of a session they would be sent before
+    // those that are sent again, and so out of order.
+    const auto most = std::min<std::size_t>(window, mqtt().receive_maximum());
     while (due_ >= 1) {
         due_ -= 1;
-        if (publishing_ && online() && in_flight_.size() < window_) publish_one(now);
+        if (publishing_ && online() && in_flight_.size() < most) publish_one(now);
     }
 }
 
@@ -77,10 +82,8 @@ void Publisher::publish_one(Time now) {
         if (kind != Kind::retained) scene().backlog.add(copy.to);
     }
     one.message.stream = stream;  // all copies have the same number
-    do ++last_packet_id_;
-    while (last_packet_id_ == 0 || find(last_packet_id_) != in_flight_.end());
-    one.packet_id = last_packet_id_;
-    transmit(in_flight_.emplace_back(one), false);
+    in_flight_.emplace(++last_tag_, one);
+    transmit(last_tag_);
 }
 
 std::uint16_t Publisher::choose_receiver(Kind kind) {
@@ -109,7 +112,7 @@ bool Publisher::may_send(const Stream& stream) {
     // repeated after the second.
     if (stream.kind == Kind::retained)
         return std::none_of(in_flight_.begin(), in_flight_.end(),
-                            [&](const InFlight& one) { return one.message.stream == stream; });
+                            [&](const auto& one) { return one.second.message.stream == stream; });
     for (const Stream& copy : copies_of(stream, scene().audience))
         if (!scene().backlog.has_room(copy.to)) return false;
     if (stream.kind != Kind::delayed) return true;
@@ -119,103 +122,63 @@ bool Publisher::may_send(const Stream& stream) {
     return delayed.acknowledged > 0 || (version() == Version::v5_0 && delayed.refused == 0);
 }
 
-void Publisher::transmit(const InFlight& one, bool dup) {
+void Publisher::transmit(std::uint64_t tag) {
+    const InFlight& one = in_flight_.at(tag);
     const auto& stream = one.message.stream;
-    if (one.released) return send(Pubrel{.packet_id = one.packet_id});
     auto topic = topic_of(stream, scene().run);
     if (stream.kind == Kind::delayed) topic = fmt::format("$delayed/{}/{}", one.delay, topic);
     const auto payload = payload_of(one.message);
     PropertyList properties;
     if (one.lifetime > 0) properties.add(Property::message_expiry_interval, one.lifetime);
-    send(Publish{
-        .dup = dup,
-        .qos = qos_of(one.message),
-        .retain = stream.kind == Kind::retained,
-        .topic = topic,
-        .packet_id = one.packet_id,
-        .properties = properties.view(),
-        .payload = payload,
-    });
+    mqtt().publish({.qos = qos_of(one.message),
+                    .retain = stream.kind == Kind::retained,
+                    .topic = topic,
+                    .properties = properties.view(),
+                    .payload = payload},
+                   tag);
 }
 
-void Publisher::on_login(const Connack& connack) {
-    window_ = std::min<std::size_t>(
-        window, connack.properties.number(Property::receive_maximum).value_or(window));
-    if (connack.session_present)
-        resume();
-    else
-        start_anew();
+/// The client has sent the messages in flight again, if the session is still there. If it is gone,
+/// messages at QoS 1 are sent as new ones.
+void Publisher::on_login(bool session_present) {
+    if (has_session_ && !session_present) scene().book.lose_session(id(), online_since());
     has_session_ = true;
+    const auto again = in_flight_;  // a refusal removes a message meanwhile
+    for (const auto& [tag, one] : again) {
+        for (const Stream& copy : copies_of(one.message.stream, scene().audience))
+            scene().book.send_again({copy, one.message.number});
+        if (!session_present) transmit(tag);
+    }
 }
 
-void Publisher::resume() {
-    for (const InFlight& one : in_flight_) repeat(one, true);
-}
-
-/// The session is gone. Messages at QoS 1 are sent as new ones. Messages at QoS 2 are not sent
-/// again: they could arrive twice, because nobody knows whether the broker has them.
-void Publisher::start_anew() {
-    if (has_session_) scene().book.lose_session(id(), online_since());
-    std::erase_if(in_flight_, [this](const InFlight& one) {
-        if (qos_of(one.message) != QoS::exactly_once) return false;
-        if (one.released) return true;
+/// The session is gone. Messages at QoS 2 are not sent again: they could arrive twice, because
+/// nobody knows whether the broker has them.
+void Publisher::in_doubt(load::MqttClient&, std::uint64_t tag) {
+    const InFlight& one = in_flight_.at(tag);
+    if (qos_of(one.message) != QoS::exactly_once) return;
+    if (!one.is_settled)
         for (const Stream& copy : copies_of(one.message.stream, scene().audience))
             scene().book.give_up({copy, one.message.number});
-        return true;
-    });
-    for (const InFlight& one : in_flight_) repeat(one, false);
+    in_flight_.erase(tag);
 }
 
-void Publisher::repeat(const InFlight& one, bool dup) {
-    for (const Stream& copy : copies_of(one.message.stream, scene().audience))
-        scene().book.send_again({copy, one.message.number});
-    transmit(one, dup);
+void Publisher::taken_over(load::MqttClient&, std::uint64_t tag, Time now) {
+    settle(in_flight_.at(tag), Reason::success, now);
 }
 
-void Publisher::on_packet(const Packet& packet) {
-    std::visit(
-        [this]<class Each>(const Each& each) {
-            if constexpr (requires { this->take(each); }) take(each);
-        },
-        packet);
+void Publisher::acknowledged(load::MqttClient&, std::uint64_t tag, Reason reason, Time, Time now) {
+    settle(in_flight_.at(tag), reason, now);
+    in_flight_.erase(tag);
 }
 
-void Publisher::take(const Puback& ack) {
-    const auto place = find(ack.packet_id);
-    if (place == in_flight_.end() || qos_of(place->message) != QoS::at_least_once) return;
-    settle(place->message, ack.reason);
-    in_flight_.erase(place);
-}
-
-void Publisher::take(const Pubrec& ack) {
-    const auto place = find(ack.packet_id);
-    if (place == in_flight_.end() || qos_of(place->message) != QoS::exactly_once) return;
-    if (!place->released) settle(place->message, ack.reason);
-    if (is_error(ack.reason)) {
-        in_flight_.erase(place);
-        return;
-    }
-    place->released = true;
-    transmit(*place, true);
-}
-
-void Publisher::take(const Pubcomp& ack) {
-    const auto place = find(ack.packet_id);
-    if (place != in_flight_.end() && place->released) in_flight_.erase(place);
-}
-
-Publisher::Place Publisher::find(std::uint16_t packet_id) {
-    return std::find_if(in_flight_.begin(), in_flight_.end(),
-                        [&](const InFlight& one) { return one.packet_id == packet_id; });
-}
-
-void Publisher::settle(const Message& message, Reason reason) {
-    for (const Stream& copy : copies_of(message.stream, scene().audience)) {
+void Publisher::settle(InFlight& one, Reason reason, Time now) {
+    if (std::exchange(one.is_settled, true)) return;
+    for (const Stream& copy : copies_of(one.message.stream, scene().audience)) {
         if (!is_error(reason)) {
-            scene().book.acknowledge({copy, message.number}, load::Clock::now());
+            scene().book.acknowledge({copy, one.message.number}, now);
             continue;
         }
-        scene().book.refuse({copy, message.number});
+        scene().book.refuse({copy, one.message.number});
         if (copy.kind != Kind::retained) scene().backlog.remove(copy.to);
     }
 }

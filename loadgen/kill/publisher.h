@@ -1,14 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <random>
 
 #include "loadgen/kill/client.h"
 
 namespace pulsegate::kill {
 
-/// Publishes numbered messages to the receivers, and repeats each until it is acknowledged.
+/// Publishes numbered messages to the receivers, and sends each until it is acknowledged.
 class Publisher final : public Client {
 public:
     Publisher(Scene& scene, std::uint16_t number, Version version);
@@ -23,37 +23,28 @@ public:
 private:
     struct InFlight {
         Message message;
-        std::uint16_t packet_id = 0;
         std::uint32_t delay = 0;     ///< seconds
         std::uint32_t lifetime = 0;  ///< seconds; 0: it has no expiry
-        bool released = false;       ///< QoS 2: PUBREC has come
+        bool is_settled = false;     ///< QoS 2: PUBREC has come
     };
-    using Place = std::deque<InFlight>::iterator;
 
-    void on_login(const Connack& connack) override;
-    void on_packet(const Packet& packet) override;
+    void on_login(bool session_present) override;
+    void taken_over(load::MqttClient&, std::uint64_t tag, Time now) override;
+    void acknowledged(load::MqttClient&, std::uint64_t tag, Reason reason, Time, Time now) override;
+    void in_doubt(load::MqttClient&, std::uint64_t tag) override;
     void work(Time now) override;
 
     void publish_one(Time now);
     std::uint16_t choose_receiver(Kind kind);
     bool may_send(const Stream& stream);
     std::uint32_t choose_lifetime(Kind kind);
-    void transmit(const InFlight& one, bool dup);
-    void repeat(const InFlight& one, bool dup);
-    void resume();
-    void start_anew();
-
-    void take(const Puback& ack);
-    void take(const Pubrec& ack);
-    void take(const Pubcomp& ack);
-    Place find(std::uint16_t packet_id);
-    void settle(const Message& message, Reason reason);
+    void transmit(std::uint64_t tag);
+    void settle(InFlight& one, Reason reason, Time now);
 
     const std::uint16_t number_;
     std::discrete_distribution<std::size_t> kinds_;
-    std::deque<InFlight> in_flight_;  ///< in the order in which they were first sent
-    std::size_t window_ = 0;
-    std::uint16_t last_packet_id_ = 0;
+    std::map<std::uint64_t, InFlight> in_flight_;  ///< by tag, in the order of the first send
+    std::uint64_t last_tag_ = 0;
     bool publishing_ = false;
     bool paused_ = false;
     bool has_session_ = false;

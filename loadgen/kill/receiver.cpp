@@ -64,7 +64,9 @@ Receiver::Receiver(Scene& scene, Part part, Version version)
       number_(part.number),
       member_(part.member),
       keeps_session_(part.session == Session::kept),
-      habit_(habits[part.habit % std::size(habits)]) {}
+      habit_(habits[part.habit % std::size(habits)]) {
+    if (habit_.slowest_answer > 0s) acknowledge_later();
+}
 
 void Receiver::start() {
     there_ = keeps_session_ || habit_.longest_stay == 0s;
@@ -83,7 +85,7 @@ void Receiver::work(Time now) {
     if (as_it_likes_) come_or_go(now);
     if (!keeps_session_) note_absence(now);
     while (!answers_.empty() && answers_.front().due <= now) {
-        std::visit([this](const auto& packet) { send(packet); }, answers_.front().packet);
+        mqtt().acknowledge(answers_.front().qos, answers_.front().packet_id);
         answers_.pop_front();
     }
     if (online() && now > std::max(quiet_since_, online_since()) + 1s)
@@ -118,18 +120,16 @@ void Receiver::come_or_go(Time now) {
     if (!there_) end_connection(endings[scene().dice.below(endings.size())]);
 }
 
-void Receiver::on_login(const Connack& connack) {
+void Receiver::on_login(bool session_present) {
     is_unnoticed_ = false;
     if (member_) scene().book.attend(*member_, online_since());
-    if (connack.session_present && subscribed_) return;
-    if (subscribed_) {
+    if (session_present && is_subscribed_) return;
+    if (is_subscribed_) {
         scene().book.lose_session(id(), online_since());
         scene().book.begin_order_anew(number_);
     }
-    subscribed_ = false;
-    unreleased_.clear();
-    if (!filter_.empty())
-        send(Subscribe{.packet_id = 1, .filters = {{filter_, {.qos = QoS::exactly_once}}}});
+    is_subscribed_ = false;
+    if (!filter_.empty()) subscribe(filter_, QoS::exactly_once);
 }
 
 void Receiver::on_end() {
@@ -137,34 +137,13 @@ void Receiver::on_end() {
     if (member_) scene().book.attend(*member_, Time());
 }
 
-void Receiver::on_packet(const Packet& packet) {
-    std::visit(
-        [this]<class Each>(const Each& each) {
-            if constexpr (requires { this->take(each); }) take(each);
-        },
-        packet);
+void Receiver::subscribed(load::MqttClient&, std::span<const Reason> reasons, Time) {
+    is_subscribed_ = !is_error(reasons.front());
 }
 
-void Receiver::take(const Suback& suback) { subscribed_ = !is_error(suback.reasons.front()); }
-
-void Receiver::take(const Publish& publish) {
-    const Time now = quiet_since_ = load::Clock::now();
-    judge(publish, now);
-    if (publish.qos == QoS::exactly_once) answer(Pubrec{.packet_id = publish.packet_id});
-    if (publish.qos == QoS::at_least_once) answer(Puback{.packet_id = publish.packet_id});
-}
-
-void Receiver::judge(const Publish& publish, Time now) {
-    auto message = read_payload(publish.payload);
-    const bool is_whole = message && publish.payload == payload_of(*message);
-    if (message && message->stream.kind == Kind::room) message->stream.to = number_;
-    if (!is_whole || publish.topic != topic_of(message->stream, scene().run) ||
-        publish.qos != qos_of(*message)) {
-        scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
-                                            static_cast<int>(publish.qos), publish.payload),
-                                now);
-    } else if (publish.qos != QoS::exactly_once ||
-               unreleased_.try_emplace(publish.packet_id, *message).second) {
+void Receiver::received(load::MqttClient&, const Publish& publish, Time now) {
+    quiet_since_ = now;
+    if (const auto message = read(publish, now)) {
         scene().backlog.remove(number_);
         scene().book.receive(*message, {.receiver = number_,
                                         .at = now,
@@ -172,27 +151,41 @@ void Receiver::judge(const Publish& publish, Time now) {
                                         .member = member_.value_or(0),
                                         .session_kept = keeps_session_,
                                         .dup = publish.dup});
-    } else if (unreleased_[publish.packet_id] != *message) {
-        scene().book.note_fault(fmt::format("the packet identifier {} of {} used for {} before "
-                                            "{} was released",
-                                            publish.packet_id, id(), describe(*message),
-                                            describe(unreleased_[publish.packet_id])),
-                                now);
     }
+    answer(publish, now);
 }
 
-void Receiver::take(const Pubrel& pubrel) {
-    unreleased_.erase(pubrel.packet_id);
-    send(Pubcomp{.packet_id = pubrel.packet_id});
+void Receiver::received_again(load::MqttClient&, const Publish& publish, bool is_same, Time now) {
+    quiet_since_ = now;
+    const auto message = read(publish, now);
+    if (message && !is_same)
+        scene().book.note_fault(fmt::format("the packet identifier {} of {} used for {} before "
+                                            "another message was released",
+                                            publish.packet_id, id(), describe(*message)),
+                                now);
+    answer(publish, now);
 }
 
-/// Answers at once, or later if the client is slow, but always in the order of the messages (MQTT
-/// 4.6).
-void Receiver::answer(const Packet& packet) {
-    if (habit_.slowest_answer == 0s)
-        return std::visit([this](const auto& each) { send(each); }, packet);
-    const Time due = load::Clock::now() + scene().dice.between(0s, habit_.slowest_answer);
-    answers_.push_back({answers_.empty() ? due : std::max(due, answers_.back().due), packet});
+/// Nothing if it is not one of our messages as it was sent; then that is noted.
+std::optional<Message> Receiver::read(const Publish& publish, Time now) {
+    auto message = read_payload(publish.payload);
+    const bool is_whole = message && publish.payload == payload_of(*message);
+    if (message && message->stream.kind == Kind::room) message->stream.to = number_;
+    if (is_whole && publish.topic == topic_of(message->stream, scene().run) &&
+        publish.qos == qos_of(*message))
+        return message;
+    scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
+                                        static_cast<int>(publish.qos), publish.payload),
+                            now);
+    return std::nullopt;
+}
+
+/// A slow client answers later, but always in the order of the messages (MQTT 4.6).
+void Receiver::answer(const Publish& publish, Time now) {
+    if (habit_.slowest_answer == 0s) return;
+    const Time due = now + scene().dice.between(0s, habit_.slowest_answer);
+    answers_.push_back({answers_.empty() ? due : std::max(due, answers_.back().due), publish.qos,
+                        publish.packet_id});
 }
 
 }  // namespace pulsegate::kill

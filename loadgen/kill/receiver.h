@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +29,7 @@ public:
     void edge_killed(std::uint16_t place, Time now);
 
     /// Guests have no subscription, so they are ready at once.
-    bool ready() const { return subscribed_ || filter_.empty(); }
+    bool ready() const { return is_subscribed_ || filter_.empty(); }
 
 private:
     struct Part {
@@ -46,20 +45,20 @@ private:
     struct Habit;
     struct Answer {
         Time due{};
-        Packet packet;
+        QoS qos{};
+        std::uint16_t packet_id = 0;
     };
     static const Habit habits[];
 
-    void on_login(const Connack& connack) override;
-    void on_packet(const Packet& packet) override;
+    void on_login(bool session_present) override;
     void on_end() override;
     void work(Time now) override;
+    void subscribed(load::MqttClient&, std::span<const Reason> reasons, Time) override;
+    void received(load::MqttClient&, const Publish& publish, Time now) override;
+    void received_again(load::MqttClient&, const Publish& publish, bool is_same, Time now) override;
 
-    void take(const Suback& suback);
-    void take(const Publish& publish);
-    void take(const Pubrel& pubrel);
-    void judge(const Publish& publish, Time now);
-    void answer(const Packet& packet);
+    std::optional<Message> read(const Publish& publish, Time now);
+    void answer(const Publish& publish, Time now);
     void come_or_go(Time now);
     void note_absence(Time now);
 
@@ -68,15 +67,14 @@ private:
     const std::optional<std::uint16_t> member_;
     const bool keeps_session_;
     const Habit& habit_;
-    bool subscribed_ = false;
+    bool is_subscribed_ = false;
     bool as_it_likes_ = false;
     bool there_ = true;
     Time change_at_{};
     std::optional<Time> known_away_since_;  ///< of a guest; see Book::keep_no_session
     bool is_unnoticed_ = false;             ///< its edge was killed
     Time quiet_since_{};
-    std::map<std::uint16_t, Message> unreleased_;  ///< QoS 2, by packet identifier
-    std::deque<Answer> answers_;                   ///< of those that are slow
+    std::deque<Answer> answers_;  ///< of those that are slow
 };
 
 }  // namespace pulsegate::kill

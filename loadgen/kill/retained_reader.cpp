@@ -19,23 +19,19 @@ void RetainedReader::begin() {
     want_connection(true);
 }
 
-void RetainedReader::on_login(const Connack&) {
+void RetainedReader::on_login(bool) {
     expected_ = scene().book.acknowledged_values();
     last_value_at_ = online_since();
-    const auto filter = filter_of_retained(scene().run);
-    send(Subscribe{.packet_id = 1, .filters = {{filter, {.qos = QoS::at_least_once}}}});
+    subscribe(filter_of_retained(scene().run), QoS::at_least_once);
 }
 
-void RetainedReader::on_packet(const Packet& packet) {
-    const auto* publish = std::get_if<Publish>(&packet);
-    if (!publish) return;
-    if (publish->qos == QoS::at_least_once) send(Puback{.packet_id = publish->packet_id});
-    const auto value = read_payload(publish->payload);
-    if (!publish->retain || !value) return;  // new values come without RETAIN
-    const Time now = last_value_at_ = load::Clock::now();
-    if (publish->payload != payload_of(*value))
+void RetainedReader::received(load::MqttClient&, const Publish& publish, Time now) {
+    const auto value = read_payload(publish.payload);
+    if (!publish.retain || !value) return;  // new values come without RETAIN
+    last_value_at_ = now;
+    if (publish.payload != payload_of(*value))
         scene().book.note_fault(fmt::format("retained on {}: '{:.40}' is not what was sent",
-                                            publish->topic, publish->payload),
+                                            publish.topic, publish.payload),
                                 now);
     const auto expected = expected_.find(value->stream);
     scene().book.read_value(*value, expected == expected_.end() ? 0 : expected->second, now);

@@ -18,8 +18,8 @@ public:
     bool reading() const { return reading_; }
 
 private:
-    void on_login(const Connack&) override;
-    void on_packet(const Packet& packet) override;
+    void on_login(bool session_present) override;
+    void received(load::MqttClient&, const Publish& publish, Time now) override;
     void work(Time now) override;
 
     bool reading_ = false;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -11,6 +10,7 @@
 #include "loadgen/kill/book.h"
 #include "loadgen/kill/options.h"
 #include "loadgen/kill/presence_book.h"
+#include "loadgen/net/loop.h"
 
 namespace pulsegate::kill {
 
@@ -75,7 +75,7 @@ private:
 
 /// The objects that all clients of a run share.
 struct Scene {
-    boost::asio::io_context& io;
+    load::Loop& loop;
     const Options& options;
     const std::string run;  ///< names topics and clients
     Book book;
@@ -83,8 +83,8 @@ struct Scene {
     Dice dice;
     Audience audience;
     Backlog backlog;
-    boost::asio::ip::tcp::endpoint http = options.http;  ///< of the node that owns the data
-    std::map<std::string, std::uint16_t> place_of{};     ///< where each client last connected
+    std::string http{};                               ///< URL, of the node that owns the data
+    std::map<std::string, std::uint16_t> place_of{};  ///< where each client last connected
 };
 
 }  // namespace pulsegate::kill

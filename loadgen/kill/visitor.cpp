@@ -10,9 +10,7 @@ Visitor::Visitor(Scene& scene, std::uint16_t number, Version version)
     : Client(scene, fmt::format("kill-{}-visitor-{}", scene.run, number), version, Session::clean,
              short_keepalive) {}
 
-void Visitor::on_login(const Connack&) {
-    leave_at_ = online_since() + scene().dice.between(200ms, 1500ms);
-}
+void Visitor::on_login(bool) { leave_at_ = online_since() + scene().dice.between(200ms, 1500ms); }
 
 void Visitor::on_end() {
     const Time now = load::Clock::now();

@@ -17,8 +17,7 @@ public:
     void finish() { visiting_ = false; }
 
 private:
-    void on_login(const Connack&) override;
-    void on_packet(const Packet&) override {}
+    void on_login(bool session_present) override;
     void on_end() override;
     void work(Time now) override;
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "loadgen/kill/presence_change.h"
+#include "loadgen/observe/user_presence.h"
 
 namespace pulsegate::kill {
 
@@ -29,25 +29,22 @@ void Watcher::work(Time now) {
     if (!there_) end_connection(Ending::disconnect);
 }
 
-void Watcher::on_login(const Connack& connack) {
-    const bool goes_on = connack.session_present && subscribed_;
-    if (keeps_session_ && subscribed_ && !goes_on) scene().book.lose_session(id(), online_since());
+void Watcher::on_login(bool session_present) {
+    const bool goes_on = session_present && is_subscribed_;
+    if (keeps_session_ && is_subscribed_ && !goes_on)
+        scene().book.lose_session(id(), online_since());
     scene().presence.begin_watching(id(), !goes_on, online_since());
     if (goes_on) return;
-    subscribed_ = true;
-    send(Subscribe{.packet_id = 1, .filters = {{"presence/+", {.qos = QoS::at_least_once}}}});
+    is_subscribed_ = true;
+    subscribe("presence/+", QoS::at_least_once);
 }
 
-void Watcher::on_packet(const Packet& packet) {
-    const auto* publish = std::get_if<Publish>(&packet);
-    if (!publish) return;
-    if (publish->qos == QoS::at_least_once) send(Puback{.packet_id = publish->packet_id});
-    const Time now = load::Clock::now();
-    const auto change = read_presence_change(publish->payload);
-    if (!change)
+void Watcher::received(load::MqttClient&, const Publish& publish, Time now) {
+    const auto shown = load::read_user_presence(publish.payload);
+    if (!shown)
         return scene().book.note_fault(
-            fmt::format("to {} on {}: '{:.40}'", id(), publish->topic, publish->payload), now);
-    scene().presence.tell(id(), change->user, change->state, now, publish->dup);
+            fmt::format("to {} on {}: '{:.40}'", id(), publish.topic, publish.payload), now);
+    scene().presence.tell(id(), shown->user, {shown->online, shown->version}, now, publish.dup);
 }
 
 }  // namespace pulsegate::kill

@@ -17,14 +17,14 @@ public:
     void stay();
 
 private:
-    void on_login(const Connack& connack) override;
-    void on_packet(const Packet& packet) override;
+    void on_login(bool session_present) override;
+    void received(load::MqttClient&, const Publish& publish, Time now) override;
     void on_end() override { scene().presence.end_watching(id()); }
     void work(Time now) override;
 
     const bool keeps_session_;
     const bool comes_and_goes_;
-    bool subscribed_ = false;
+    bool is_subscribed_ = false;
     bool as_it_likes_ = false;
     bool there_ = true;
     Time change_at_{};

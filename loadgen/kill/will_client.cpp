@@ -35,7 +35,7 @@ std::optional<Client::LastWill> WillClient::will() {
     return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
 }
 
-void WillClient::on_login(const Connack&) {
+void WillClient::on_login(bool) {
     connection_.since = online_since();
     scene().book.begin_will(connection_.will, Time::max());
     end_at_ = online_since() + scene().dice.between(300ms, 2s) * scene().options.slowness;

@@ -25,8 +25,7 @@ public:
     void broker_serves(const BrokerStart& start, Time now);
 
 private:
-    void on_login(const Connack& connack) override;
-    void on_packet(const Packet&) override {}
+    void on_login(bool session_present) override;
     void on_end() override;
     void work(Time now) override;
     std::optional<LastWill> will() override;

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "loadgen/lab/capacity_search.h"
-#include "loadgen/lab/interruption.h"
 #include "loadgen/lab/objectives.h"
 #include "loadgen/lab/run_request.h"
 #include "loadgen/lab/worker_pool.h"
+#include "loadgen/net/interruption.h"
 
 namespace pulsegate::load {
 

@@ -336,11 +336,8 @@ private:
             "file with the token for the HTTP API", group);
         add(
             "--metrics", "URL",
-            [this](auto text) {
-                run_.request.metrics = text;
-                check_metrics_url(run_.request.metrics);
-            },
-            "", "the server's metrics, such as http://127.0.0.1:8080/metrics", group);
+            [this](auto text) { run_.request.metrics = parse_metrics_url(text); }, "",
+            "the server's metrics, such as http://127.0.0.1:8080/metrics", group);
         add(
             "--server-pid", "N",
             [this](auto text) { run_.request.server_pid = parse_count_between(text, 1, 1u << 30); },

@@ -177,7 +177,7 @@ int run(const PaperCommand& command) {
     return plan.refused.empty() ? EXIT_SUCCESS : refused_status;
 }
 
-int run(const KillCommand& command) try {
+int run(const KillCommand& command) {
     const auto& options = command.options;
     Output json("--json", options.json);
     fmt::print(stderr, "kill: seed {}\n", options.seed);
@@ -185,8 +185,6 @@ int run(const KillCommand& command) try {
     fmt::print(options.json == "-" ? stderr : stdout, "{}", kill::table(options, results));
     if (json.wanted()) json.write(kill::as_json(options, results));
     return kill::passed(results) ? EXIT_SUCCESS : EXIT_FAILURE;
-} catch (const kill::Interrupted&) {
-    throw Interrupted("interrupted; nothing is judged");
 }
 
 int run(const WorkerCommand& command) {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "loadgen/lab/interruption.h"
 #include "loadgen/lab/run_request.h"
 #include "loadgen/lab/worker_pool.h"
+#include "loadgen/net/interruption.h"
 #include "loadgen/report/record.h"
 
 namespace pulsegate::load {

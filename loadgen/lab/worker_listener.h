@@ -6,8 +6,8 @@
 
 #include "loadgen/lab/clock_offset.h"
 #include "loadgen/lab/control_link.h"
-#include "loadgen/lab/interruption.h"
 #include "loadgen/net/descriptor.h"
+#include "loadgen/net/interruption.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "loadgen/lab/control_link.h"
-#include "loadgen/lab/interruption.h"
 #include "loadgen/lab/worker_process.h"
+#include "loadgen/net/interruption.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {

@@ -1,8 +1,12 @@
 #include "loadgen/observe/metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
+#include <utility>
 
 namespace pulsegate::load {
 
@@ -59,6 +63,28 @@ bool take_metrics(std::string_view text, Measurements& into) {
     into.set(Gauge::server_connections, connections);
     into.set(Gauge::server_loop_lag, lag);
     return connections >= 0 || lag >= 0;
+}
+
+std::string http_body(const HttpRequest& request) {
+    auto answer = ask(request);
+    if (answer.status == 0) throw std::runtime_error(answer.body);
+    if (answer.status != 200)
+        throw std::runtime_error(fmt::format("the answer has status {}", answer.status));
+    return std::move(answer.body);
+}
+
+std::string parse_metrics_url(std::string_view url) try {
+    return std::string(url) + (parse_http_url(url).path.empty() ? "/metrics" : "");
+} catch (const std::invalid_argument&) {
+    throw std::invalid_argument("write the metrics' address as http://HOST:PORT/metrics");
+}
+
+std::string parse_api_url(std::string_view url) try {
+    while (url.ends_with('/')) url.remove_suffix(1);
+    if (!parse_http_url(url).path.empty()) throw std::invalid_argument("a path");
+    return std::string(url);
+} catch (const std::invalid_argument&) {
+    throw std::invalid_argument("write the API's address as http://HOST:PORT");
 }
 
 }  // namespace pulsegate::load

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "loadgen/measure/measurements.h"
-#include "loadgen/time.h"
+#include "loadgen/net/http.h"
 
 namespace pulsegate::load {
 
@@ -23,13 +23,13 @@ std::vector<MetricSample> metric_samples(std::string_view text);
 /// `server_loop_lag` of the worst. Returns false if neither is there.
 bool take_metrics(std::string_view text, Measurements& into);
 
-/// The body of an HTTP resource. Throws `std::runtime_error` with the reason if there is none, also
-/// if it takes longer than `within` or is larger than 8 MiB. A `token` is sent in the Authorization
-/// header.
-std::string http_body(const std::string& url, Duration within, const std::string& token = {});
+/// The body of the answer. Throws `std::runtime_error` with the reason if there is no answer with
+/// status 200.
+std::string http_body(const HttpRequest& request);
 
-/// Throws `std::invalid_argument` with the remedy if it can't be the address of metrics.
-void check_metrics_url(const std::string& url);
+/// The address of metrics, with their path, which is /metrics if none is named. Throws
+/// `std::invalid_argument` with the remedy.
+std::string parse_metrics_url(std::string_view url);
 
 /// The address of an HTTP API, without a slash at the end. Throws `std::invalid_argument` likewise.
 std::string parse_api_url(std::string_view url);

@@ -86,7 +86,7 @@ private:
     void look_at_metrics(Measurements& seen) {
         if (options_.metrics.empty()) return;
         try {
-            if (take_metrics(http_body(options_.metrics, patience), seen))
+            if (take_metrics(http_body({.url = options_.metrics, .within = patience}), seen))
                 server_.metrics = options_.metrics;
         } catch (const std::runtime_error&) {
             // The metrics are missing in this second.

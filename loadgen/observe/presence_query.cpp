@@ -5,6 +5,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value_to.hpp>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 #include "loadgen/observe/metrics.h"
@@ -38,14 +39,13 @@ std::string percent_encoded(std::string_view text) {
 
 }  // namespace
 
-std::vector<PresenceQuery::User> users_in(std::string_view text) {
+std::vector<UserPresence> users_in(std::string_view text) {
     const auto answer = json::parse(json::string_view(text.data(), text.size())).as_object();
-    std::vector<PresenceQuery::User> users;
+    std::vector<UserPresence> users;
     for (const auto& each : answer.at("users").as_array()) {
-        const auto& user = each.as_object();
-        users.push_back({json::value_to<std::string>(user.at("user")),
-                         user.at("state").as_string() == "online",
-                         user.at("version").to_number<std::uint64_t>()});
+        auto presence = read_user_presence(each);
+        if (!presence) throw std::runtime_error("the answer is not about presence");
+        users.push_back(std::move(*presence));
     }
     for (const auto& name : answer.at("unknown").as_array())
         users.push_back({json::value_to<std::string>(name)});
@@ -96,7 +96,8 @@ void PresenceQuery::run() {
 PresenceQuery::Answer PresenceQuery::answer_to(const std::string& path) const {
     Answer answer{Clock::now(), {}, {}};
     try {
-        answer.users = users_in(http_body(api_ + path, http_patience, token_));
+        answer.users =
+            users_in(http_body({.url = api_ + path, .token = token_, .within = http_patience}));
     } catch (const std::exception& error) {
         answer.trouble = error.what();
     }

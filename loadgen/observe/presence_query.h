@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "loadgen/observe/user_presence.h"
 #include "loadgen/time.h"
 
 namespace pulsegate::load {
@@ -17,14 +17,9 @@ namespace pulsegate::load {
 /// own thread, so that the caller need not wait.
 class PresenceQuery {
 public:
-    struct User {
-        std::string name;
-        bool online = false;
-        std::uint64_t version = 0;  ///< 0: the server does not know the user
-    };
     struct Answer {
         Time asked;  ///< before the question was sent
-        std::vector<User> users;
+        std::vector<UserPresence> users;
         std::string trouble;  ///< why there is no answer; empty: there is one
     };
 
@@ -51,6 +46,6 @@ private:
 };
 
 /// Parses the body of the API's answer. Throws `std::exception` if it is not valid.
-std::vector<PresenceQuery::User> users_in(std::string_view json);
+std::vector<UserPresence> users_in(std::string_view json);
 
 }  // namespace pulsegate::load

@@ -85,9 +85,8 @@ double parse_http_rate(std::string_view text) {
 std::string url_of(const ServerAddress& server) {
     const auto scheme = std::ranges::find_if(
         schemes, [&](const Scheme& each) { return each.transport == server.transport; });
-    const bool ipv6 = server.host.find(':') != std::string::npos;
-    return fmt::format("{}{}{}{}:{}{}", scheme->beginning, ipv6 ? "[" : "", server.host,
-                       ipv6 ? "]" : "", server.port, server.path);
+    return fmt::format("{}{}{}", scheme->beginning, show(Address{server.host, server.port}),
+                       server.path);
 }
 
 std::vector<ServerAddress> Target::servers_of(TransportKind transport) const {

@@ -1,8 +1,8 @@
 #include "loadgen/swarm/events_file.h"
 
-#include <boost/json/parse.hpp>
-#include <boost/json/value.hpp>
 #include <stdexcept>
+
+#include "loadgen/observe/user_presence.h"
 
 namespace pulsegate::load {
 
@@ -41,16 +41,13 @@ void EventsFile::turn(Time now) {
 }
 
 void EventsFile::read_line(Time now) {
-    const auto text = read_presence(line_);
-    boost::system::error_code error;
-    const auto json = boost::json::parse(line_, error);
-    const auto* user = !error && json.is_object() ? json.as_object().if_contains("user") : nullptr;
-    if (!text || !user || !user->is_string()) return;  // an event of another kind
-    if (const auto watched = watchers_.user_of(user->as_string()))
+    const auto presence = read_user_presence(line_);
+    if (!presence) return;  // an event of another kind
+    if (const auto watched = watchers_.user_of(presence->user))
         watchers_.observed({.observer = observer,
                             .user = *watched,
-                            .online = text->online,
-                            .version = text->version,
+                            .online = presence->online,
+                            .version = presence->version,
                             .at = state_.common(now),
                             .delay = state_.stalls.before(now)},
                            now);

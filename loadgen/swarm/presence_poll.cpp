@@ -80,7 +80,7 @@ void PresencePoll::take(const PresenceQuery::Answer& answer, Time now) {
     if (answer.users.size() > under_way_.size())
         return unanswered("it tells of more users than were asked for", now);
     for (const auto& user : answer.users) {
-        const auto asked = under_way_.extract(user.name);
+        const auto asked = under_way_.extract(user.user);
         if (asked) judge(clients_[asked.mapped()], user, answer.asked, now);
     }
     if (!under_way_.empty()) unanswered("it does not tell of all users", now);
@@ -97,7 +97,7 @@ void PresencePoll::unanswered(const std::string& trouble, Time now) {
     query_.reset();
 }
 
-void PresencePoll::judge(Asked& asked, const PresenceQuery::User& told, Time since, Time now) {
+void PresencePoll::judge(Asked& asked, const UserPresence& told, Time since, Time now) {
     const SwarmClient& client = *asked.client;
     state_.at(now).add(Count::presence_asked);
     if (told.version > 0 && told.version < asked.version)

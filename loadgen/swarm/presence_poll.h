@@ -32,7 +32,7 @@ private:
     void ask();
     void take(const PresenceQuery::Answer& answer, Time now);
     void unanswered(const std::string& trouble, Time now);
-    void judge(Asked& asked, const PresenceQuery::User& told, Time since, Time now);
+    void judge(Asked& asked, const UserPresence& told, Time since, Time now);
     bool alive_since(const SwarmClient& client, Time since, Time now) const;
     bool dead_since(const SwarmClient& client, Time since) const;
     void fault(Count count, const SwarmClient& client, const char* what, Time now);

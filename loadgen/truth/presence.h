@@ -195,8 +195,8 @@ private:
     std::vector<Skip> skips_;
 };
 
-/// "online" and a version from the JSON of a presence topic or an event. Nothing if it is not such
-/// JSON.
+/// "online" and a version from the JSON of a presence topic. Nothing if it is not such JSON.
+/// Watchers get many of them, so it looks for these two only.
 struct PresenceText {
     bool online = false;
     std::uint64_t version = 0;

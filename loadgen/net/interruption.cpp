@@ -1,4 +1,4 @@
-#include "loadgen/lab/interruption.h"
+#include "loadgen/net/interruption.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
