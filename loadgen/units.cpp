@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -111,6 +112,11 @@ Address parse_address(std::string_view url) {
         throw std::invalid_argument("write a port from 1 to 65535, as in mqtt://127.0.0.1:1883");
     address.port = static_cast<std::uint16_t>(port);
     return address;
+}
+
+std::string printable(std::string text) {
+    std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
 }
 
 std::string show(Duration duration) {

@@ -38,4 +38,8 @@ std::string show_rate(double rate);           ///< "2,186/s"
 std::string show_percent(double fraction);    ///< "5 %"
 std::string show(const Address& address);     ///< "127.0.0.1:1883", IPv6 in brackets
 
+/// A text with words of a server, for terminals and JSON: each byte that is not printable ASCII is
+/// replaced by a question mark.
+std::string printable(std::string text);
+
 }  // namespace pulsegate::load

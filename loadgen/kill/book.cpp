@@ -203,7 +203,7 @@ void Book::begin_order_anew(std::uint16_t receiver) {
 
 void Book::note_fault(const std::string& what, Time now) {
     ++other_faults_;
-    describe_fault("breach", what, now);
+    describe_fault("breach", load::printable(what), now);
 }
 
 void Book::describe_fault(const char* sort, const std::string& what, Time at) {

@@ -37,10 +37,11 @@ constexpr std::uint16_t kills_while_starting = 10;  // follow one of this many k
 constexpr std::uint16_t lulls = 3;                  // precede one of this many ends
 constexpr auto lull = 1s;
 
-/// Two runs with one seed need different names, or the second would find the sessions of the first.
-std::string name_of_run() {
+/// Two runs with one seed need different numbers, or the second would find the sessions of the first.
+std::uint64_t number_of_run() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return fmt::format("{:x}", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
 bool accepts_connections(const load::SocketAddress& server) {
@@ -54,7 +55,7 @@ KillRun::KillRun(const Options& options)
     : options_(options),
       scene_{.loop = loop_,
              .options = options,
-             .run = name_of_run(),
+             .run = number_of_run(),
              .book = {},
              .presence = PresenceBook(options.slowness),
              .dice = Dice(options.seed),

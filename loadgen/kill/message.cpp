@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "loadgen/truth/message.h"
+#include "protocol/bytes.h"
 
 namespace pulsegate::kill {
 
@@ -14,22 +16,6 @@ constexpr std::array words{"qos1",   "qos2",    "mixed",    "inbox", "rooms",
 constexpr std::array names{"QoS 1",  "QoS 2",   "mixed",    "inbox", "room",
                            "shared", "delayed", "retained", "wills"};
 static_assert(words.size() == all_kinds.size() && names.size() == all_kinds.size());
-
-/// Removes and returns the text before the next space.
-std::string_view take_word(std::string_view& text) {
-    const auto space = std::min(text.find(' '), text.size());
-    const auto word = text.substr(0, space);
-    text.remove_prefix(std::min(space + 1, text.size()));
-    return word;
-}
-
-template <class Number>
-bool take_number(std::string_view& text, Number& number) {
-    const auto digits = take_word(text);
-    const auto end = digits.data() + digits.size();
-    const auto [stopped, error] = std::from_chars(digits.data(), end, number);
-    return error == std::errc() && stopped == end;
-}
 
 }  // namespace
 
@@ -79,51 +65,61 @@ std::string describe(const Message& message) {
     }
 }
 
-std::string topic_of(const Stream& stream, std::string_view run) {
+std::string client_name(std::string_view role, std::uint32_t number, std::uint64_t run) {
+    return fmt::format("kill-{:x}-{}-{}", run, role, number);
+}
+
+std::string user_of_receiver(std::uint16_t number, std::uint64_t run) {
+    return client_name("receiver", number, run);
+}
+
+std::string topic_of(const Stream& stream, std::uint64_t run) {
     switch (stream.kind) {
         case Kind::retained:
-            return fmt::format("kill/{}/retained/{}/{}", run, stream.from, stream.to);
+            return fmt::format("kill/{:x}/retained/{}/{}", run, stream.from, stream.to);
         case Kind::inbox: return fmt::format("inbox/{}", user_of_receiver(stream.to, run));
         case Kind::room: return fmt::format("room/{}", room_of_receiver(stream.to, run));
-        case Kind::shared: return fmt::format("kill/{}/shared/{}", run, stream.to);
-        default: return fmt::format("kill/{}/{}/{}", run, stream.to, word(stream.kind));
+        case Kind::shared: return fmt::format("kill/{:x}/shared/{}", run, stream.to);
+        default: return fmt::format("kill/{:x}/{}/{}", run, stream.to, word(stream.kind));
     }
 }
 
-std::string filter_of_receiver(std::uint16_t number, std::string_view run) {
-    return fmt::format("kill/{}/{}/+", run, number);
+std::string filter_of_receiver(std::uint16_t number, std::uint64_t run) {
+    return fmt::format("kill/{:x}/{}/+", run, number);
 }
 
-std::string filter_of_group(std::uint16_t number, std::string_view run) {
-    return fmt::format("$share/kill-{}-{}/kill/{}/shared/{}", run, number, run, number);
+std::string filter_of_group(std::uint16_t number, std::uint64_t run) {
+    return fmt::format("$share/kill-{:x}-{}/kill/{:x}/shared/{}", run, number, run, number);
 }
 
-std::string user_of_receiver(std::uint16_t number, std::string_view run) {
-    return fmt::format("kill-{}-receiver-{}", run, number);
+std::string filter_of_retained(std::uint64_t run) {
+    return fmt::format("kill/{:x}/retained/#", run);
 }
 
-std::string room_of_receiver(std::uint16_t number, std::string_view run) {
-    return fmt::format("kill-{}-{}", run, number % rooms);
+std::string room_of_receiver(std::uint16_t number, std::uint64_t run) {
+    return fmt::format("kill-{:x}-{}", run, number % rooms);
 }
 
-std::string filter_of_retained(std::string_view run) {
-    return fmt::format("kill/{}/retained/#", run);
-}
-
-std::string payload_of(const Message& message) {
+std::string payload_of(const Message& message, std::uint64_t run) {
     const auto& [stream, number] = message;
-    auto text = fmt::format("{} {} {} {} ", word(stream.kind), stream.from, stream.to, number);
-    return text.append(number * 37 % 300, '.');
+    std::string payload;
+    load::write_message({.run = run,
+                         .sender = stream.from,
+                         .receiver = stream.to,
+                         .slot = static_cast<std::uint16_t>(stream.kind),
+                         .sequence = number},
+                        load::Message::size + number * 37 % 300, payload);
+    return payload;
 }
 
-std::optional<Message> read_payload(std::string_view payload) {
-    const auto kind = kind_of(take_word(payload));
-    Message message;
-    if (!kind || !take_number(payload, message.stream.from) ||
-        !take_number(payload, message.stream.to) || !take_number(payload, message.number))
-        return std::nullopt;
-    message.stream.kind = *kind;
-    return message;
+std::optional<Message> read_payload(std::string_view payload, std::uint64_t run) {
+    const auto head = load::read_message(as_bytes(payload));
+    if (!head || head->slot >= all_kinds.size()) return std::nullopt;
+    const Message message{{.kind = all_kinds[head->slot],
+                           .from = static_cast<std::uint16_t>(head->sender),
+                           .to = static_cast<std::uint16_t>(head->receiver)},
+                          head->sequence};
+    return payload == payload_of(message, run) ? std::optional(message) : std::nullopt;
 }
 
 }  // namespace pulsegate::kill

@@ -68,22 +68,25 @@ QoS qos_of(const Message& message);
 /// "QoS 1 message 17 of publisher 3 to receiver 5".
 std::string describe(const Message& message);
 
-/// `run` distinguishes the runs on one broker.
-std::string topic_of(const Stream& stream, std::string_view run);
-std::string filter_of_receiver(std::uint16_t number, std::string_view run);
-std::string filter_of_group(std::uint16_t number, std::string_view run);
-std::string filter_of_retained(std::string_view run);
+/// The name of a client, such as "kill-19b0c-publisher-3". `run` distinguishes the runs on one
+/// broker.
+std::string client_name(std::string_view role, std::uint32_t number, std::uint64_t run);
+/// Of a receiver: it is also the user that owns its inbox.
+std::string user_of_receiver(std::uint16_t number, std::uint64_t run);
 
-/// The client id of a receiver, and so the user that owns its inbox.
-std::string user_of_receiver(std::uint16_t number, std::string_view run);
+std::string topic_of(const Stream& stream, std::uint64_t run);
+std::string filter_of_receiver(std::uint16_t number, std::uint64_t run);
+std::string filter_of_group(std::uint16_t number, std::uint64_t run);
+std::string filter_of_retained(std::uint64_t run);
 
 /// Receivers become members of the rooms in turn.
 inline constexpr std::uint16_t rooms = 3;
-std::string room_of_receiver(std::uint16_t number, std::string_view run);
+std::string room_of_receiver(std::uint16_t number, std::uint64_t run);
 
-/// The payload names the message, and has up to 300 more bytes, which are always the same for a
-/// message.
-std::string payload_of(const Message& message);
-std::optional<Message> read_payload(std::string_view payload);
+/// A payload of the load generator, which names the message. It has up to 300 bytes after its head,
+/// and is always the same for a message.
+std::string payload_of(const Message& message, std::uint64_t run);
+/// Nothing if it is not the payload of a message of this run, or if it was changed.
+std::optional<Message> read_payload(std::string_view payload, std::uint64_t run);
 
 }  // namespace pulsegate::kill

@@ -183,7 +183,7 @@ std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time no
 }
 
 void PresenceBook::note(std::uint64_t& counter, const std::string& what, Time now) {
-    if (++counter <= most_faults) faults_.push_back({"presence: " + what, now});
+    if (++counter <= most_faults) faults_.push_back({load::printable("presence: " + what), now});
 }
 
 }  // namespace pulsegate::kill

@@ -41,7 +41,7 @@ std::vector<Stream> copies_of(const Stream& stream, const Audience& audience) {
 }  // namespace
 
 Publisher::Publisher(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-publisher-{}", scene.run, number), version, Session::kept),
+    : Client(scene, client_name("publisher", number, scene.run), version, Session::kept),
       number_(number),
       kinds_(mix_of(scene.options)) {}
 
@@ -127,7 +127,7 @@ void Publisher::transmit(std::uint64_t tag) {
     const auto& stream = one.message.stream;
     auto topic = topic_of(stream, scene().run);
     if (stream.kind == Kind::delayed) topic = fmt::format("$delayed/{}/{}", one.delay, topic);
-    const auto payload = payload_of(one.message);
+    const auto payload = payload_of(one.message, scene().run);
     PropertyList properties;
     if (one.lifetime > 0) properties.add(Property::message_expiry_interval, one.lifetime);
     mqtt().publish({.qos = qos_of(one.message),

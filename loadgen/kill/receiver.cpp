@@ -50,7 +50,7 @@ std::unique_ptr<Receiver> Receiver::member(Scene& scene, std::uint16_t group, st
     // The first two groups have members of all habits but the last.
     return std::unique_ptr<Receiver>(
         new Receiver(scene,
-                     {.id = fmt::format("kill-{}-member-{}", scene.run, member),
+                     {.id = client_name("member", member, scene.run),
                       .filter = filter_of_group(group, scene.run),
                       .number = group,
                       .member = member,
@@ -168,15 +168,15 @@ void Receiver::received_again(load::MqttClient&, const Publish& publish, bool is
 
 /// Nothing if it is not one of our messages as it was sent; then that is noted.
 std::optional<Message> Receiver::read(const Publish& publish, Time now) {
-    auto message = read_payload(publish.payload);
-    const bool is_whole = message && publish.payload == payload_of(*message);
+    auto message = read_payload(publish.payload, scene().run);
     if (message && message->stream.kind == Kind::room) message->stream.to = number_;
-    if (is_whole && publish.topic == topic_of(message->stream, scene().run) &&
+    if (message && publish.topic == topic_of(message->stream, scene().run) &&
         publish.qos == qos_of(*message))
         return message;
-    scene().book.note_fault(fmt::format("to {} on {} at QoS {}: '{:.40}'", id(), publish.topic,
-                                        static_cast<int>(publish.qos), publish.payload),
-                            now);
+    scene().book.note_fault(
+        fmt::format("to {} on {} at QoS {}: {}", id(), publish.topic, static_cast<int>(publish.qos),
+                    message ? describe(*message) : "not what was sent"),
+        now);
     return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ constexpr auto patience = 2s;  // after the last value that came
 
 void RetainedReader::begin() {
     if (online()) end_connection(Ending::disconnect);
-    connect_as(fmt::format("kill-{}-reader-{}", scene().run, ++readings_));
+    connect_as(client_name("reader", ++readings_, scene().run));
     reading_ = true;
     want_connection(true);
 }
@@ -26,13 +26,12 @@ void RetainedReader::on_login(bool) {
 }
 
 void RetainedReader::received(load::MqttClient&, const Publish& publish, Time now) {
-    const auto value = read_payload(publish.payload);
-    if (!publish.retain || !value) return;  // new values come without RETAIN
+    if (!publish.retain) return;  // a new value
     last_value_at_ = now;
-    if (publish.payload != payload_of(*value))
-        scene().book.note_fault(fmt::format("retained on {}: '{:.40}' is not what was sent",
-                                            publish.topic, publish.payload),
-                                now);
+    const auto value = read_payload(publish.payload, scene().run);
+    if (!value || publish.topic != topic_of(value->stream, scene().run))
+        return scene().book.note_fault(
+            fmt::format("retained on {}: not what was sent", publish.topic), now);
     const auto expected = expected_.find(value->stream);
     scene().book.read_value(*value, expected == expected_.end() ? 0 : expected->second, now);
     if (expected != expected_.end()) expected_.erase(expected);

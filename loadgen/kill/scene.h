@@ -77,7 +77,7 @@ private:
 struct Scene {
     load::Loop& loop;
     const Options& options;
-    const std::string run;  ///< names topics and clients
+    const std::uint64_t run;  ///< names topics and clients
     Book book;
     PresenceBook presence;
     Dice dice;

@@ -7,7 +7,7 @@ namespace pulsegate::kill {
 using namespace std::chrono_literals;
 
 Visitor::Visitor(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-visitor-{}", scene.run, number), version, Session::clean,
+    : Client(scene, client_name("visitor", number, scene.run), version, Session::clean,
              short_keepalive) {}
 
 void Visitor::on_login(bool) { leave_at_ = online_since() + scene().dice.between(200ms, 1500ms); }

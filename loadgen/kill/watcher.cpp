@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 // Four watchers in a row are of four different sorts.
 Watcher::Watcher(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-watcher-{}", scene.run, number), version,
+    : Client(scene, client_name("watcher", number, scene.run), version,
              number % 2 == 0 ? Session::kept : Session::clean),
       keeps_session_(number % 2 == 0),
       comes_and_goes_(number % 4 >= 2) {}

@@ -15,7 +15,7 @@ constexpr std::uint16_t shortest_will_delay = 2, longest_will_delay = 4;  // sec
 }  // namespace
 
 WillClient::WillClient(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, fmt::format("kill-{}-mortal-{}", scene.run, number), version, Session::kept,
+    : Client(scene, client_name("mortal", number, scene.run), version, Session::kept,
              short_keepalive),
       number_(number) {}
 
@@ -32,7 +32,7 @@ std::optional<Client::LastWill> WillClient::will() {
                    .slowness = scene().options.slowness};
     // If the login is interrupted, the broker may or may not have this will.
     scene().book.begin_will(connection_.will, now);
-    return LastWill{topic_of(stream, scene().run), payload_of(connection_.will), delay};
+    return LastWill{topic_of(stream, scene().run), payload_of(connection_.will, scene().run), delay};
 }
 
 void WillClient::on_login(bool) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "loadgen/truth/mixing.h"
+#include "loadgen/units.h"
 
 namespace pulsegate::load {
 
@@ -86,11 +87,7 @@ bool SwarmState::starved(const SwarmClient& client, Time now) const {
 }
 
 void SwarmState::give_example(std::string text) {
-    if (examples.size() >= most_examples) return;
-    // The text may contain the server's own words, and it goes to terminals and into JSON.
-    std::ranges::replace_if(
-        text, [](char c) { return c < ' ' || c > '~'; }, '?');
-    examples.push_back(std::move(text));
+    if (examples.size() < most_examples) examples.push_back(printable(std::move(text)));
 }
 
 void SwarmState::count_violation(const SwarmClient& client, std::string_view what, Time now) {
