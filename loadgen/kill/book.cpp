@@ -217,14 +217,6 @@ std::uint64_t Book::missing() const {
            counts(Kind::retained).lost;
 }
 
-bool Book::kept() const {
-    const bool kinds_kept = std::all_of(counts_.begin(), counts_.end(), [](const Counts& each) {
-        return each.lost == 0 && each.wrongly_repeated == 0 && each.out_of_order == 0 &&
-               each.early == 0 && each.outdated == 0 && each.unwanted == 0;
-    });
-    return kinds_kept && sessions_lost_ == 0 && other_faults_ == 0;
-}
-
 std::vector<Fault> Book::faults() const {
     std::vector<Fault> lost;
     for (const auto& [stream, sheet] : sheets_) {

@@ -125,8 +125,6 @@ public:
     /// When the last delayed message is due.
     Time last_due() const { return last_due_; }
 
-    /// Is nothing lost, early, out of order, or repeated at QoS 2?
-    bool kept() const;
     /// The first ten faults of each sort.
     std::vector<Fault> faults() const;
 

@@ -7,7 +7,7 @@
 #include "loadgen/kill/cast.h"
 #include "loadgen/kill/feed_reader.h"
 #include "loadgen/kill/gateway.h"
-#include "loadgen/kill/report.h"
+#include "loadgen/kill/results.h"
 #include "loadgen/kill/retained_reader.h"
 #include "loadgen/kill/scene.h"
 #include "loadgen/net/interruption.h"

@@ -74,7 +74,6 @@ public:
     /// Users that were shown as offline although they were back in time after a kill.
     std::uint64_t offline_in_time() const { return offline_in_time_; }
 
-    bool kept() const { return fallen_ == 0 && untrue_ == 0 && offline_in_time_ == 0; }
     /// The first ten of each sort.
     const std::vector<Fault>& faults() const { return faults_; }
 

@@ -8,6 +8,9 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 
+#include "loadgen/report/checks.h"
+#include "loadgen/report/table.h"
+#include "loadgen/report/text.h"
 #include "loadgen/units.h"
 
 namespace pulsegate::kill {
@@ -18,12 +21,6 @@ using load::show_count;
 namespace {
 
 bool is_refused(const Counts& counts) { return counts.refused > 0 && counts.acknowledged == 0; }
-
-std::uint64_t acknowledged(const Book& book) {
-    std::uint64_t sum = 0;
-    for (const Kind kind : all_kinds) sum += book.counts(kind).acknowledged;
-    return sum;
-}
 
 Duration median(std::vector<Duration> times) {
     if (times.empty()) return {};
@@ -42,7 +39,7 @@ Duration greatest(const std::vector<Duration>& times) {
 }
 
 constexpr std::string_view columns =
-    "{:<9}{:>10}{:>14}{:>10}{:>7}{:>10}{:>9}{:>14}{:>7}{:>6}{:>10}{:>10}\n";
+    "{:<9}{:>10}{:>14}{:>10}{:>7}{:>10}{:>9}{:>14}{:>7}{:>6}{:>10}{:>10}";
 
 /// A dash stands where the kind of traffic makes no such promise.
 std::string row(Kind kind, const Counts& counts) {
@@ -51,7 +48,7 @@ std::string row(Kind kind, const Counts& counts) {
     };
     const bool values = kind == Kind::retained;
     const bool wills = kind == Kind::will;
-    return fmt::format(fmt::runtime(columns), name(kind), cell(counts.sent),
+    return fmt::format(columns, name(kind), cell(counts.sent),
                        cell(counts.acknowledged), cell(counts.received), cell(counts.lost),
                        cell(counts.repeated, !values), cell(counts.wrongly_repeated, !values),
                        cell(counts.out_of_order, is_ordered(kind)),
@@ -60,91 +57,68 @@ std::string row(Kind kind, const Counts& counts) {
                        cell(counts.outdated, kind == Kind::mixed), cell(counts.unwanted, wills));
 }
 
-std::string presence_row(const PresenceBook& presence) {
-    return fmt::format("\n{:<9}{:>10}{:>14}{:>10}{:>18}\n{:<9}{:>10}{:>14}{:>10}{:>18}\n", "",
-                       "told", "version fell", "untrue", "offline in time", "presence",
-                       show_count(presence.told()), show_count(presence.fallen()),
-                       show_count(presence.untrue()), show_count(presence.offline_in_time()));
+void add_presence(load::TextTable& out, const PresenceBook& presence) {
+    constexpr std::string_view presence_columns = "{:<9}{:>10}{:>14}{:>10}{:>18}";
+    out.line();
+    out.line(fmt::format(presence_columns, "", "told", "version fell", "untrue",
+                         "offline in time"));
+    out.line(fmt::format(presence_columns, "presence", show_count(presence.told()),
+                         show_count(presence.fallen()), show_count(presence.untrue()),
+                         show_count(presence.offline_in_time())));
 }
 
-std::string notes(const Options& options, const Results& results) {
-    std::string text;
-    const auto note = [&text](std::string_view what, std::string_view how) {
-        text += fmt::format("{:<27}{}\n", what, how);
-    };
-    const auto edges = options.edges ? fmt::format(", {} of edges", results.edge_kills) : "";
-    note("kills", show_count(results.kills.size()) + edges);
-    if (options.stops > 0) note("stops", show_count(results.stops.size()));
+std::string median_and_greatest(const std::vector<Duration>& times) {
+    return fmt::format("{} (median), {} (greatest)", load::show(median(times)),
+                       load::show(greatest(times)));
+}
+
+void add_events(load::TextTable& out, const Options& options, const Results& results) {
+    out.row("kills", show_count(results.kills.size()) +
+                         (options.edges ? fmt::format(", {} of edges", results.edge_kills) : ""));
+    if (options.stops > 0) out.row("stops", show_count(results.stops.size()));
     if (!options.clock.empty())
-        note("clock steps",
-             fmt::format("{} forward, {} back", results.steps_forward, results.steps_back));
-    if (!results.stops.empty())
-        note("stopped within",
-             fmt::format("{} (median), {} (greatest)", load::show(median(stop_times(results))),
-                         load::show(greatest(stop_times(results)))));
-    for (const auto& how : results.bad_stops) note("stop did not end in order", how);
+        out.row("clock steps",
+                fmt::format("{} forward, {} back", results.steps_forward, results.steps_back));
+    if (!results.stops.empty()) out.row("stopped within", median_and_greatest(stop_times(results)));
+    for (const auto& how : results.bad_stops) out.row("stop did not end in order", how);
     if (!results.starts.empty())
-        note("port open again after",
-             fmt::format("{} (median), {} (greatest)", load::show(median(results.starts)),
-                         load::show(greatest(results.starts))));
-    for (const auto& how : results.ends) note("broker ended by itself", how);
+        out.row("port open again after", median_and_greatest(results.starts));
+    for (const auto& how : results.ends) out.row("broker ended by itself", how);
+}
+
+/// What is to be known about the counts.
+void add_notes(load::TextTable& out, const Options& options, const Results& results) {
     const auto& delayed = results.book.counts(Kind::delayed);
-    if (delayed.latest > Duration()) note("greatest lateness", load::show(delayed.latest));
+    if (delayed.latest > Duration()) out.row("greatest lateness", load::show(delayed.latest));
     if (options.kinds.count(Kind::delayed) > 0 && !options.v5_0)
-        note(name(Kind::delayed), "not sent: only MQTT 5.0 tells whether the broker knows them");
+        out.row(std::string(name(Kind::delayed)),
+                "not sent: only MQTT 5.0 tells whether the broker knows them");
     for (const Kind kind : all_kinds) {
+        const std::string label(name(kind));
         const auto& counts = results.book.counts(kind);
         if (is_refused(counts))
-            note(name(kind), "refused by the broker");
+            out.row(label, "refused by the broker");
         else if (counts.refused > 0)
-            note(name(kind), fmt::format("{} refused", show_count(counts.refused)));
+            out.row(label, show_count(counts.refused) + " refused");
         if (counts.unknown > 0)
-            note(name(kind), fmt::format("{} unknown, because their publisher's session is gone",
-                                         show_count(counts.unknown)));
+            out.row(label, show_count(counts.unknown) +
+                               " unknown, because their publisher's session is gone");
     }
-    if (results.book.sessions_lost() > 0)
-        note("sessions lost", show_count(results.book.sessions_lost()));
     if (results.own_stalls > 0)
-        note("kill itself stalled", fmt::format("{} times, {} (greatest)", results.own_stalls,
-                                                load::show(results.longest_stall)));
-    note("seed", std::to_string(options.seed));
-    return text;
+        out.row("kill itself stalled", fmt::format("{} times, {} (greatest)", results.own_stalls,
+                                                   load::show(results.longest_stall)));
+    out.row("seed", std::to_string(options.seed));
 }
 
-std::string verdict(const Results& results) {
-    const Book& book = results.book;
-    if (passed(results))
+std::string verdict(const std::vector<load::CheckResult>& checks) {
+    using Outcome = load::CheckResult::Outcome;
+    if (load::overall(checks) == Outcome::passed)
         return "nothing that was acknowledged is lost, wrongly repeated, out of order or early";
-    if (acknowledged(book) == 0) return "FAILED: the broker acknowledged nothing";
-    Counts all;
-    for (const Kind kind : all_kinds) {
-        const Counts& each = book.counts(kind);
-        all.lost += each.lost;
-        all.wrongly_repeated += each.wrongly_repeated;
-        all.out_of_order += each.out_of_order;
-        all.early += each.early;
-        all.outdated += each.outdated;
-        all.unwanted += each.unwanted;
-    }
-    std::string text;
-    const auto add = [&text](std::uint64_t count, std::string_view what) {
-        if (count > 0)
-            text += fmt::format("{} {} {}", text.empty() ? "" : ",", show_count(count), what);
-    };
-    add(all.lost, "lost");
-    add(all.wrongly_repeated, "wrongly repeated");
-    add(all.out_of_order, "out of order");
-    add(all.early, "early");
-    add(all.outdated, "outdated");
-    add(all.unwanted, "unwanted");
-    add(results.presence.fallen(), "versions fell");
-    add(results.presence.untrue(), "untrue states");
-    add(results.presence.offline_in_time(), "offline in time");
-    add(book.sessions_lost(), "sessions lost");
-    add(book.other_faults(), "other faults");
-    add(results.ends.size(), "ends by itself");
-    add(results.bad_stops.size(), "stops not in order");
-    return "FAILED:" + text;
+    std::string failures;
+    for (const auto& check : checks)
+        if (check.outcome == Outcome::failed)
+            failures += (failures.empty() ? "" : ", ") + check.detail;
+    return "FAILED: " + failures;
 }
 
 std::vector<Fault> faults(const Results& results) {
@@ -176,37 +150,40 @@ json::object json_of(Kind kind, const Counts& counts) {
 
 }  // namespace
 
-bool passed(const Results& results) {
-    return results.book.kept() && results.presence.kept() && results.ends.empty() &&
-           results.bad_stops.empty() && acknowledged(results.book) > 0;
-}
-
-std::string table(const Options& options, const Results& results) {
-    std::string text =
-        fmt::format(fmt::runtime(columns), "", "sent", "acknowledged", "received", "lost",
-                    "repeated", "wrongly", "out of order", "early", "late", "outdated", "unwanted");
+std::string text_report(const Options& options, const Results& results,
+                        const std::vector<load::CheckResult>& checks) {
+    load::TextTable out(27, 0);
+    out.line(fmt::format(columns, "", "sent", "acknowledged", "received", "lost", "repeated",
+                         "wrongly", "out of order", "early", "late", "outdated", "unwanted"));
     for (const Kind kind : all_kinds)
-        if (options.kinds.count(kind) > 0) text += row(kind, results.book.counts(kind));
-    if (options.presence) text += presence_row(results.presence);
-    text += "\n" + notes(options, results);
+        if (options.kinds.count(kind) > 0) out.line(row(kind, results.book.counts(kind)));
+    if (options.presence) add_presence(out, results.presence);
+    out.line();
+    add_events(out, options, results);
+    add_notes(out, options, results);
     for (const auto& [what, at] : faults(results))
-        text += fmt::format("fault at {:.3f} s: {}\n", load::seconds(at - results.began), what);
-    return text + fmt::format("verdict: {}\n", verdict(results));
+        out.line(fmt::format("fault at {:.3f} s: {}", load::seconds(at - results.began), what));
+    load::add_checks(out, checks);
+    out.line(fmt::format("\nverdict: {}", verdict(checks)));
+    return std::move(out).take();
 }
 
-std::string as_json(const Options& options, const Results& results) {
+std::string as_json(const Options& options, const Results& results,
+                    const std::vector<load::CheckResult>& checks) {
     const auto since_begin = [&](Time time) { return load::seconds(time - results.began); };
-    json::array kinds, kills, stops, examples;
+    json::array kinds, kills, stops, examples, promises;
     for (const Kind kind : all_kinds)
         if (options.kinds.count(kind) > 0)
             kinds.push_back(json_of(kind, results.book.counts(kind)));
     for (const Time kill : results.kills) kills.push_back(since_begin(kill));
     for (const auto& stop : results.stops) stops.push_back(since_begin(stop.at));
+    for (const auto& check : checks) promises.push_back(to_json(check));
     for (const auto& [what, at] : faults(results))
         examples.push_back(json::object{{"at", since_begin(at)}, {"what", what}});
     return json::serialize(json::object{
-               {"passed", passed(results)},
-               {"verdict", verdict(results)},
+               {"passed", load::overall(checks) == load::CheckResult::Outcome::passed},
+               {"verdict", verdict(checks)},
+               {"checks", std::move(promises)},
                {"seed", options.seed},
                {"command", json::value_from(results.command)},
                {"traffic", std::move(kinds)},

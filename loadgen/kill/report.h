@@ -3,40 +3,16 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/kill/book.h"
 #include "loadgen/kill/options.h"
-#include "loadgen/kill/presence_book.h"
+#include "loadgen/kill/results.h"
+#include "loadgen/report/record.h"
 
 namespace pulsegate::kill {
 
-/// A stop of the broker: it was told to end, and ended after a while.
-struct Stop {
-    Time at{};
-    Duration took{};
-};
-
-struct Results {
-    std::vector<std::string> command;  ///< that started the broker
-    Book book;
-    PresenceBook presence;
-    Time began{};  ///< when the first message was sent
-    std::vector<Time> kills;
-    std::uint32_t edge_kills = 0;  ///< among them, of edges
-    std::vector<Stop> stops;
-    std::vector<std::string> bad_stops;  ///< how the broker ended when it did not end in order
-    std::uint32_t steps_forward = 0;     ///< of the broker's clock
-    std::uint32_t steps_back = 0;
-    std::vector<Duration> starts;   ///< how long the port was closed, after each kill or stop
-    std::vector<std::string> ends;  ///< how the broker ended by itself
-    std::uint32_t own_stalls = 0;   ///< of this program
-    Duration longest_stall{};
-};
-
-/// Was something published, and was no promise broken?
-bool passed(const Results& results);
-
-/// The table of losses, and below it the faults, for people.
-std::string table(const Options& options, const Results& results);
-std::string as_json(const Options& options, const Results& results);
+/// The counts, and below them the faults and the checks, for people.
+std::string text_report(const Options& options, const Results& results,
+                        const std::vector<load::CheckResult>& checks);
+std::string as_json(const Options& options, const Results& results,
+                    const std::vector<load::CheckResult>& checks);
 
 }  // namespace pulsegate::kill

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "loadgen/kill/checks.h"
 #include "loadgen/kill/kill_run.h"
 #include "loadgen/kill/report.h"
 #include "loadgen/lab/coordinator.h"
@@ -73,9 +74,8 @@ std::optional<WorkerPool> remote_workers(const RunCommand& command, Interruption
     });
 }
 
-int status_of(const RunRecord& record) {
-    if (record.interrupted) return Interruption::exit_status;
-    switch (overall(record.checks)) {
+int status_of(const std::vector<CheckResult>& checks) {
+    switch (overall(checks)) {
         case CheckResult::Outcome::failed: return EXIT_FAILURE;
         case CheckResult::Outcome::refused: return refused_status;
         default: return EXIT_SUCCESS;
@@ -111,7 +111,7 @@ int run_once(const RunCommand& command, WorkerPool* remote, Interruption& interr
     fmt::print(stream, "{}", text_report(record));
     if (json.wanted()) json.write(record_text(record));
     if (html.wanted()) html.write(html_report({&record, 1}));
-    return status_of(record);
+    return record.interrupted ? Interruption::exit_status : status_of(record.checks);
 }
 
 int search_capacity(const RunCommand& command, WorkerPool* remote, Interruption& interruption) {
@@ -182,9 +182,11 @@ int run(const KillCommand& command) {
     Output json("--json", options.json);
     fmt::print(stderr, "kill: seed {}\n", options.seed);
     const auto results = kill::KillRun(options).run();
-    fmt::print(options.json == "-" ? stderr : stdout, "{}", kill::table(options, results));
-    if (json.wanted()) json.write(kill::as_json(options, results));
-    return kill::passed(results) ? EXIT_SUCCESS : EXIT_FAILURE;
+    const auto checks = kill::checks_of(results);
+    fmt::print(options.json == "-" ? stderr : stdout, "{}",
+               kill::text_report(options, results, checks));
+    if (json.wanted()) json.write(kill::as_json(options, results, checks));
+    return status_of(checks);
 }
 
 int run(const WorkerCommand& command) {

@@ -77,13 +77,7 @@ json::value value_of(std::integral auto number) { return json::value(number); }
 json::value value_of(const Measurements& measured) { return to_json(measured); }
 json::value value_of(const Mark& mark) { return {{"at", mark.at}, {"text", mark.text}}; }
 
-json::value value_of(const CheckResult& check) {
-    return {{"name", check.name},
-            {"promise", check.promise},
-            {"outcome", word(check.outcome)},
-            {"value", check.value},
-            {"detail", check.detail}};
-}
+json::value value_of(const CheckResult& check) { return to_json(check); }
 
 json::value value_of(const Stretch& stretch) {
     json::object object{{"second", stretch.second}, {"length", stretch.length}};
@@ -206,6 +200,14 @@ void Fields::operator()(std::string_view name, Field& field) const {
 }
 
 }  // namespace
+
+json::value to_json(const CheckResult& check) {
+    return {{"name", check.name},
+            {"promise", check.promise},
+            {"outcome", word(check.outcome)},
+            {"value", check.value},
+            {"detail", check.detail}};
+}
 
 std::string record_text(const RunRecord& record) {
     json::object object{{"kind", record_kind}};

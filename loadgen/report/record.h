@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/fwd.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -92,6 +93,9 @@ std::string_view word(CheckResult::Outcome outcome);  ///< "passed", as in JSON
 
 /// "pass", as in reports; "inconclusive" if the verdict was refused.
 std::string_view word_for_people(CheckResult::Outcome outcome);
+
+/// As in the record.
+boost::json::value to_json(const CheckResult& check);
 
 /// The record as JSON, which `record_from` reads. Unknown fields are ignored.
 std::string record_text(const RunRecord& record);

@@ -198,15 +198,6 @@ std::string outcome_cell(std::optional<Outcome> outcome) {
     return padded_right(outcome ? std::string(word_for_people(*outcome)) : "-", width);
 }
 
-/// Checks that had nothing to judge come last, because the other checks matter more.
-void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
-    out.line();
-    for (const bool skipped : {false, true})
-        for (const auto& check : checks)
-            if ((check.outcome == Outcome::skipped) == skipped)
-                out.line(outcome_cell(check.outcome) + check.promise + ": " + check.detail);
-}
-
 std::string with_difference(const ComparedFigure& figure, std::size_t at) {
     if (!figure.values[at]) return "-";
     auto text = show_figure(*figure.values[at], figure.unit);
@@ -233,6 +224,15 @@ std::string text_report(const RunRecord& record) {
     if (record.interrupted) out.line("note: interrupted");
     if (!record.verdict.empty()) out.line("\n" + record.verdict);
     return std::move(out).take();
+}
+
+// Checks that had nothing to judge come last, because the other checks matter more.
+void add_checks(TextTable& out, const std::vector<CheckResult>& checks) {
+    out.line();
+    for (const bool skipped : {false, true})
+        for (const auto& check : checks)
+            if ((check.outcome == Outcome::skipped) == skipped)
+                out.line(outcome_cell(check.outcome) + check.promise + ": " + check.detail);
 }
 
 std::string text_comparison(std::span<const RunRecord> records, std::size_t repeats) {
