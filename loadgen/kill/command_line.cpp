@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <system_error>
+
+#include "loadgen/net/address.h"
+#include "loadgen/scenario/values.h"
+#include "loadgen/units.h"
 
 namespace pulsegate::kill {
 
@@ -38,6 +43,23 @@ std::string gateway_beside_us() {
 
 constexpr std::uint16_t gateway_http_port = 8080;
 
+template <class Number>
+load::TakeValue take_count(Number& into, std::uint32_t least, std::uint32_t most) {
+    return [&into, least, most](std::string_view value) {
+        into = static_cast<Number>(load::parse_count_between(value, least, most));
+    };
+}
+
+load::TakeValue take_text(std::string& into) {
+    return [&into](std::string_view value) { into = value; };
+}
+
+double parse_message_rate(std::string_view value) {
+    const double rate = load::parse_rate(value);
+    if (rate < 0.1 || rate > 1e6) throw std::invalid_argument("write a rate from 0.1 to 1000000/s");
+    return rate;
+}
+
 }  // namespace
 
 CommandLine::CommandLine(CLI::App& program) : app_(*program.add_subcommand("kill", summary)) {
@@ -51,80 +73,102 @@ bool CommandLine::parsed() const { return app_.parsed(); }
 
 void CommandLine::bind() {
     auto& options = options_;
-    app_.add_option("--kills", options.kills, "how many times to kill the broker")
-        ->check(CLI::Range(0u, 100'000u).description(""));
-    app_.add_option("--stops", options.stops,
-                    "how many times to stop it with SIGTERM, alternating with kills")
-        ->check(CLI::Range(0u, 100'000u).description(""));
-    app_.add_option("--seconds", options.seconds,
-                    "how long to publish, not counting the drain at the end")
-        ->check(CLI::Range(1u, 1'000'000u).description(""));
-    auto* gateway =
-        app_.add_option("--gateway", options.gateway,
-                        "the gateway to start; the default is the pulsegate beside this program");
-    auto* data =
-        app_.add_option("--data", options.data,
-                        "its data folder; the default is a folder that is removed at the end");
-    auto* cluster = app_.add_option("--cluster", options.cluster,
-                                    "redis://HOST:PORT: start two gateways that store their data "
-                                    "in this Redis; one stands by,\n"
-                                    "and takes over when the other one is killed or stopped");
+    add("--kills", "N", take_count(options.kills, 0, 100'000), "20", "how many times to kill the broker");
+    add("--stops", "N", take_count(options.stops, 0, 100'000), "0",
+        "how many times to stop it with SIGTERM, alternating with kills");
+    add("--seconds", "N", take_count(options.seconds, 1, 1'000'000), "60",
+        "how long to publish, not counting the drain at the end");
+    auto* gateway = add("--gateway", "FILE", take_text(options.gateway), "the one beside this program",
+                        "the gateway to start");
+    auto* data = add("--data", "FOLDER", take_text(options.data), "one that is removed at the end",
+                     "its data folder");
+    auto* cluster = add("--cluster", "URL", take_text(options.cluster), "",
+                        "redis://HOST:PORT: start two gateways that store their data in\n"
+                        "this Redis; one stands by, and takes over when the other one\n"
+                        "is killed or stopped");
     cluster->excludes(data);
-    auto* edges = app_.add_flag("--edges", options.edges,
-                                "with --cluster: the gateway on standby serves clients as an edge, "
-                                "on the\n"
-                                "next ports; clients connect to either, and either is killed")
-                      ->needs(cluster);
-    app_.add_option("--host", host_, "where the broker listens: a loopback address");
-    app_.add_option("--port", port_, "the port that it listens on")
-        ->check(CLI::Range(1, 65535).description(""));
-    auto* http =
-        app_.add_option("--http", http_,
-                        "the port of its HTTP API, for members of rooms and the presence feed; 0:\n"
-                        "none. The default is 8080 for the gateway and 0 for a COMMAND");
-    http->check(CLI::Range(0, 65535).description(""));
-    app_.add_option("--clock", options.clock,
-                    "before each start, write to this file how many seconds the broker's clock\n"
-                    "is ahead, in the format of libfaketime");
-    app_.add_option("--version", version_, "5, 3.1.1, or both: every other client")
-        ->check(CLI::IsMember({"5", "3.1.1", "both"}).description(""));
-    app_.add_option("--publishers", options.publishers, "clients that publish")
-        ->check(CLI::Range(1, 1000).description(""));
-    app_.add_option("--receivers", options.receivers, "clients that subscribe")
-        ->check(CLI::Range(1, 1000).description(""));
-    app_.add_option("--rate", options.rate, "messages per second from all publishers together")
-        ->check(CLI::Range(0.1, 1e6).description(""));
-    app_.add_option("--slowness", options.slowness,
-                    "for a broker with a sanitizer: how many times longer it may take to store\n"
-                    "and report events")
-        ->check(CLI::Range(1, 100).description(""));
-    auto* without =
-        app_.add_option("--without", without_,
-                        "kinds of traffic to leave out, separated by commas: qos1,qos2,mixed,\n"
-                        "inbox,rooms,shared,delayed,retained,wills,presence")
-            ->delimiter(',')
-            ->allow_extra_args(false);  // otherwise the option would take the command as well
-    auto* seed = app_.add_option("--seed", options.seed, "seed of all random choices");
-    app_.add_option("--json", options.json,
-                    "write the results to this file as well; - is standard output");
-    app_.add_option("--log", options.log, "append what the broker prints to this file");
+    app_.add_flag("--edges", options.edges,
+                  "with --cluster: the gateway on standby serves clients as an\n"
+                  "edge, on the next ports; clients connect to either, and either\n"
+                  "is killed")
+        ->needs(cluster);
+    add("--host", "ADDRESS", take_text(host_), host_, "where the broker listens: a loopback address");
+    add("--port", "PORT", take_count(port_, 1, 65'535), "1883", "the port that it listens on");
+    add(
+        "--http", "PORT",
+        [this](auto value) {
+            http_ = static_cast<std::uint16_t>(load::parse_count_between(value, 0, 65'535));
+        },
+        "8080 for the gateway, 0 for a COMMAND",
+        "the port of its HTTP API, for members of rooms and the presence\n"
+        "feed; 0: none");
+    add("--clock", "FILE", take_text(options.clock), "",
+        "before each start, write to this file how many seconds the\n"
+        "broker's clock is ahead, in the format of libfaketime");
+    add(
+        "--version", "VERSION", [this](auto value) { take_version(value); }, "both",
+        "5, 3.1.1, or both: every other client");
+    add("--publishers", "N", take_count(options.publishers, 1, 1'000), "6", "clients that publish");
+    add("--receivers", "N", take_count(options.receivers, 1, 1'000), "12", "clients that subscribe");
+    add(
+        "--rate", "RATE", [this](auto value) { options_.rate = parse_message_rate(value); },
+        "1500/s", "messages per second from all publishers together");
+    add("--slowness", "N", take_count(options.slowness, 1, 100), "1",
+        "for a broker with a sanitizer: how many times longer it may take\n"
+        "to store and report events");
+    add(
+        "--without", "KIND[,KIND...]", [this](auto value) { take_without(value); }, "",
+        "kinds of traffic to leave out: qos1,qos2,mixed,inbox,rooms,\n"
+        "shared,delayed,retained,wills,presence");
+    add(
+        "--seed", "N", [this](auto value) { options_.seed = load::parse_count(value); }, "",
+        "seed of all random choices");
+    add("--json", "FILE", take_text(options.json), "",
+        "write the results to this file as well; - is standard output");
+    add("--log", "FILE", take_text(options.log), options.log,
+        "append what the broker prints to this file");
     auto* command = app_.add_option("COMMAND", options.command,
                                     "command that starts another broker; write it after --");
-    command->excludes(gateway)->excludes(data)->excludes(cluster);
-    for (auto* option : app_.get_options()) option->type_name("")->capture_default_str();
-    for (auto* option : {http, gateway, without, seed, command, edges}) option->default_str("");
+    command->type_name("")->excludes(gateway)->excludes(data)->excludes(cluster);
 }
 
-void CommandLine::find_nodes() try {
+CLI::Option* CommandLine::add(const char* name, const char* type, const load::TakeValue& take,
+                              const std::string& standard, const char* help) {
+    return load::add_option(app_, name, type, take, standard, help, "Options");
+}
+
+void CommandLine::take_version(std::string_view value) {
+    if (value != "both" && value != "5" && value != "3.1.1")
+        throw std::invalid_argument("write 5, 3.1.1 or both");
+    options_.v3_1_1 = value != "5";
+    options_.v5_0 = value != "3.1.1";
+}
+
+void CommandLine::take_without(std::string_view kinds) {
+    for (std::string_view rest = kinds; !rest.empty();) {
+        const auto word = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+        if (word == "presence") {
+            options_.presence = false;
+            continue;
+        }
+        const auto kind = kind_of(word);
+        if (!kind)
+            throw std::invalid_argument(
+                "write some of qos1,qos2,mixed,inbox,rooms,shared,delayed,retained,wills,presence");
+        options_.kinds.erase(*kind);
+    }
+}
+
+void CommandLine::find_nodes() {
     for (std::uint16_t place = 0; place < (options_.edges ? 2 : 1); ++place) {
         const auto port = static_cast<std::uint16_t>(port_ + place);
         const auto address = load::resolve(host_, port).at(0);
-        if (!address.loopback()) throw std::runtime_error("is elsewhere");
+        if (!address.loopback())
+            throw std::runtime_error(fmt::format(
+                "--host '{}': write a loopback address: the broker is started here", host_));
         options_.nodes.push_back({.address = address, .host = address.text(), .port = port});
     }
-} catch (const std::runtime_error&) {
-    throw std::runtime_error(
-        fmt::format("--host '{}': write a loopback address: the broker is started here", host_));
 }
 
 Options CommandLine::options() {
@@ -135,21 +179,6 @@ Options CommandLine::options() {
             "--edges: name the port of the HTTP API with --http PORT; it says "
             "which node owns the data");
     find_nodes();
-    options_.v3_1_1 = version_ != "5";
-    options_.v5_0 = version_ != "3.1.1";
-    for (const auto& text : without_) {
-        if (text == "presence") {
-            options_.presence = false;
-            continue;
-        }
-        const auto kind = kind_of(text);
-        if (!kind)
-            throw std::runtime_error(fmt::format(
-                "--without '{}': write some of qos1,qos2,mixed,inbox,rooms,shared,delayed,retained,"
-                "wills,presence",
-                text));
-        options_.kinds.erase(*kind);
-    }
     if (options_.http == 0) options_.kinds.erase(Kind::room);
     if (options_.kinds.empty()) throw std::runtime_error("--without: nothing is left");
     if (starts_gateway && !std::filesystem::is_regular_file(options_.gateway))

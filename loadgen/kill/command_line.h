@@ -3,13 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "loadgen/kill/options.h"
-
-namespace CLI {
-class App;
-}
+#include "loadgen/scenario/option.h"
 
 namespace pulsegate::kill {
 
@@ -28,6 +25,10 @@ public:
 
 private:
     void bind();
+    CLI::Option* add(const char* name, const char* type, const load::TakeValue& take,
+                     const std::string& standard, const char* help);
+    void take_version(std::string_view value);
+    void take_without(std::string_view kinds);
     void find_nodes();
 
     CLI::App& app_;
@@ -35,8 +36,6 @@ private:
     std::string host_ = "127.0.0.1";
     std::uint16_t port_ = 1883;
     std::optional<std::uint16_t> http_;
-    std::string version_ = "both";
-    std::vector<std::string> without_;
 };
 
 }  // namespace pulsegate::kill

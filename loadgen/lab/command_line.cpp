@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "loadgen/observe/command_text.h"
 #include "loadgen/observe/metrics.h"
 #include "loadgen/scenario/builtin.h"
+#include "loadgen/scenario/option.h"
 #include "loadgen/scenario/values.h"
 #include "loadgen/units.h"
 #include "loadgen/version.h"
@@ -208,27 +208,9 @@ private:
 
     // -- binding --
 
-    using Take = std::function<void(std::string_view)>;
-
-    CLI::Option* add(CLI::App& app, const char* name, const char* type, const Take& take,
+    CLI::Option* add(const char* name, const char* type, const TakeValue& take,
                      const char* standard, const char* help, const char* group) {
-        // Each value of an option that may be repeated is taken by itself.
-        const auto set = [name, take](const std::vector<std::string>& values) {
-            for (const auto& value : values) try {
-                    take(value);
-                } catch (const std::invalid_argument& remedy) {
-                    throw std::runtime_error(
-                        fmt::format("{} '{}': {}", name, value, remedy.what()));
-                }
-        };
-        auto* option = app.add_option_function<std::vector<std::string>>(name, set, help);
-        option->type_name(type)->default_str(standard)->group(group);
-        return option->allow_extra_args(false);
-    }
-
-    CLI::Option* add(const char* name, const char* type, const Take& take, const char* standard,
-                     const char* help, const char* group) {
-        return add(app_, name, type, take, standard, help, group);
+        return add_option(app_, name, type, take, standard, help, group);
     }
 
     void scenario_options() {
@@ -402,24 +384,24 @@ private:
         const auto factor = [](double& value) {
             return [&value](std::string_view text) { value = parse_scale(text); };
         };
-        add(
+        add_option(
             *capacity_, "--objective", "LIST",
             [this](auto text) { search_.objectives = parse_objectives(text); },
             "p99=100ms,false-offline=0,losses=0,server-cpu=90%", "limits that the server must keep",
             "Search");
-        add(*capacity_, "--from", "SCALE", factor(search.first), "1", "scale of the first trial",
+        add_option(*capacity_, "--from", "SCALE", factor(search.first), "1", "scale of the first trial",
             "Search");
-        add(*capacity_, "--most", "SCALE", factor(search.most), "4096", "largest scale to try",
+        add_option(*capacity_, "--most", "SCALE", factor(search.most), "4096", "largest scale to try",
             "Search");
-        add(
+        add_option(
             *capacity_, "--resolution", "PERCENT",
             [&](auto text) { search.resolution = std::max(0.01, parse_percent(text)); }, "10%",
             "how precisely to find the limit", "Search");
-        add(
+        add_option(
             *capacity_, "--repeats", "N",
             [&](auto text) { search.repeats = parse_count_between(text, 1, 100); }, "3",
             "trials on each side of the limit", "Search");
-        add(
+        add_option(
             *capacity_, "--trials", "N",
             [&](auto text) { search.most_trials = parse_count_between(text, 1, 1'000); }, "30",
             "maximum number of trials", "Search");
@@ -431,13 +413,13 @@ private:
         compare_->fallthrough()->footer("");
         compare_->add_option("FILES", comparison_.files, "results of runs, written by --json")
             ->required();
-        add(
+        add_option(
             *compare_, "--repeats", "N",
             [this](auto text) { comparison_.repeats = parse_count_between(text, 1, 100); }, "1",
             "number of files of each run, named one after the other; shows the\n"
             "median and the spread",
             "Compare");
-        add(
+        add_option(
             *compare_, "--worse", "PERCENT",
             [this](auto text) { comparison_.most_worse = parse_percent(text, 10'000); }, "",
             "exit with 3 if a run is worse than the first one by more than this", "Compare");
@@ -446,7 +428,7 @@ private:
     void plan_options() {
         plan_ = app_.add_subcommand("plan", "estimate what a larger number of clients needs");
         plan_->footer("");
-        add(
+        add_option(
             *plan_, "--per-node", "N",
             [this](auto text) {
                 paper_.clients_per_node = parse_count_between(text, 1, 1'000'000'000);
