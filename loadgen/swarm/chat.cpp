@@ -58,13 +58,13 @@ void Chat::go(Time at) {
 
 Time Chat::next() const {
     Time next = Time::max();
-    if (state_.phase != SwarmState::Phase::measuring) return next;
+    if (state_.phase() != SwarmState::Phase::measuring) return next;
     for (const Writers& writers : writers_) next = std::min(next, writers.times.next());
     return next;
 }
 
 void Chat::turn(Time now) {
-    if (state_.phase != SwarmState::Phase::measuring) return;
+    if (state_.phase() != SwarmState::Phase::measuring) return;
     for (Writers& writers : writers_)
         for (int count = 0; count < messages_a_turn && writers.times.due(now); ++count) {
             const Time planned = writers.times.take();

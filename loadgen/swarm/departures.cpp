@@ -34,13 +34,13 @@ void Departures::go(Time at) {
 void Departures::plan(SwarmClient& client, Time now) {
     const auto& online = state_.group(client).online;
     const bool naps = online.most > Duration::zero() && !client.falls_silent &&
-                      state_.phase == SwarmState::Phase::measuring;
+                      state_.phase() == SwarmState::Phase::measuring;
     client.leave_at = naps ? now + state_.dice(online) : Time::max();
 }
 
 void Departures::nap(SwarmClient& client, Time now) {
     client.leave_at = Time::max();
-    if (state_.phase != SwarmState::Phase::measuring) return;
+    if (state_.phase() != SwarmState::Phase::measuring) return;
     state_.at(now).add(Count::naps);
     pings_.give_up(client, now);
     client.attendance.goes(Attendance::Cause::planned);
@@ -69,13 +69,13 @@ void Departures::nap(SwarmClient& client, Time now) {
 
 Time Departures::next() const {
     Time next = Time::max();
-    if (state_.phase != SwarmState::Phase::measuring) return next;
+    if (state_.phase() != SwarmState::Phase::measuring) return next;
     for (const Travellers& travellers : travellers_) next = std::min(next, travellers.times.next());
     return next;
 }
 
 void Departures::turn(Time now) {
-    if (state_.phase != SwarmState::Phase::measuring) return;
+    if (state_.phase() != SwarmState::Phase::measuring) return;
     for (auto& [clients, times] : travellers_)
         while (times.due(now)) {
             (void)times.take();

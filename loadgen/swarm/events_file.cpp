@@ -49,7 +49,7 @@ void EventsFile::read_line(Time now) {
                             .online = presence->online,
                             .version = presence->version,
                             .at = state_.common(now),
-                            .delay = state_.stalls.before(now)},
+                            .delay = state_.own_delay(now)},
                            now);
 }
 

@@ -45,7 +45,7 @@ void Hostiles::go(Time at) {
 
 bool Hostiles::settled(Time now) const {
     const Duration quiet = state_.scenario().hostile_after;
-    return quiet == Duration::zero() || now - 2 * quiet >= state_.measured_since;
+    return quiet == Duration::zero() || now - 2 * quiet >= state_.measured_since();
 }
 
 void Hostiles::let_in(Time at) {
@@ -58,7 +58,7 @@ void Hostiles::let_in(Time at) {
 }
 
 void Hostiles::due(SwarmClient& client, Time now) {
-    if (state_.phase == SwarmState::Phase::over) return;
+    if (state_.phase() == SwarmState::Phase::over) return;
     if (client.mqtt.stage() == Stage::away)
         begin(client, now);
     else
@@ -157,7 +157,7 @@ void Hostiles::babble(SwarmClient& client) {
 
 void Hostiles::closed(SwarmClient& client, Time now) {
     state_.at(now).add(Count::hostile_closed);
-    if (state_.phase != SwarmState::Phase::over)
+    if (state_.phase() != SwarmState::Phase::over)
         state_.agenda.plan(client, now + state_.dice({1s, 2s}));
 }
 

@@ -19,10 +19,10 @@ void LoadGauges::turn(Time now, Duration late) {
     second.add(Timing::loop_lag, std::max(late, Duration::zero()));
     if (late > stall_limit) {
         second.add(Count::stalls);
-        state_.stalls.add(now, late);
-        if (state_.notes.size() < most_stall_notes)
-            state_.notes.push_back(fmt::format("the generator stalled for {}, {} after the start",
-                                               show(late), show(now - state_.started)));
+        state_.stalled(late, now);
+        if (state_.notes().size() < most_stall_notes)
+            state_.note(fmt::format("the generator stalled for {}, {} after the start",
+                                               show(late), show(now - state_.started())));
     }
     note_silence(now);
 }
@@ -31,7 +31,7 @@ void LoadGauges::note_silence(Time now) {
     const bool somebody = state_.count(SwarmClient::State::online) > 0;
     const auto packets = state_.host.traffic.packets_received;
     const Duration silence = somebody ? now - last_packet_ : Duration::zero();
-    if (const auto second = state_.samples.second_of(now); second != second_) {
+    if (const auto second = state_.second_of(now); second != second_) {
         second_ = second;
         longest_silence_ = {};
     }

@@ -53,7 +53,7 @@ void Logins::start(Time at) {
 }
 
 void Logins::turn(Time now) {
-    if (state_.phase == SwarmState::Phase::draining) return;
+    if (state_.phase() == SwarmState::Phase::draining) return;
     for (Ramp& ramp : ramps_)
         while (ramp.waits() && ramp.times.due(now) &&
                in_progress_ < state_.assignment.in_progress) {
@@ -68,7 +68,7 @@ void Logins::turn(Time now) {
 Time Logins::next() const {
     Time next = Time::max();
     if (in_progress_ >= state_.assignment.in_progress) return next;
-    if (state_.phase == SwarmState::Phase::draining) return next;
+    if (state_.phase() == SwarmState::Phase::draining) return next;
     for (const Ramp& ramp : ramps_)
         if (ramp.waits()) next = std::min(next, ramp.times.next());
     return next;
@@ -208,7 +208,7 @@ void Logins::timed_out(SwarmClient& client, Time now) {
 }
 
 void Logins::come_back_later(SwarmClient& client, Time now) {
-    if (state_.phase == SwarmState::Phase::draining)
+    if (state_.phase() == SwarmState::Phase::draining)
         return state_.enter(client, SwarmClient::State::gone);
     if (client.failed_attempts < UINT8_MAX) ++client.failed_attempts;
     state_.enter(client, SwarmClient::State::waiting);

@@ -72,7 +72,7 @@ void Pings::look_behind(SwarmClient& client, Time now) {
 void Pings::missing(const SwarmClient& client, Time sent, Time now) {
     state_.at(now).add(Count::pings_unanswered);
     state_.give_example(fmt::format("{} pinged {} after the start and got no answer", who(client),
-                                    show(sent - state_.started)));
+                                    show(sent - state_.started())));
 }
 
 bool Pings::waited_too_long(Time sent) const {

@@ -48,7 +48,7 @@ void PresencePoll::choose_clients() {
         if (!hostile && !shared[number] && roster.same_server(number, 0))
             clients_.push_back({&client});
     }
-    std::ranges::shuffle(clients_, state_.random);
+    state_.shuffle(clients_);
 }
 
 void PresencePoll::turn(Time now) {
@@ -57,7 +57,7 @@ void PresencePoll::turn(Time now) {
         take(*answer, now);
         under_way_.clear();
     }
-    const bool asks = query_ && state_.phase == SwarmState::Phase::measuring;
+    const bool asks = query_ && state_.phase() == SwarmState::Phase::measuring;
     if (!asks || !under_way_.empty() || now < next_) return;
     next_ = now + from_seconds(state_.assignment.workers / state_.assignment.target.http_rate);
     ask();
@@ -93,7 +93,7 @@ void PresencePoll::unanswered(const std::string& trouble, Time now) {
         return state_.give_example("a question for presence by HTTP failed: " + trouble);
     }
     if (++first_troubles_ < most_first_troubles) return;
-    state_.notes.push_back("presence can't be asked for by HTTP: " + trouble);
+    state_.note("presence can't be asked for by HTTP: " + trouble);
     query_.reset();
 }
 

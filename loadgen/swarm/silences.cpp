@@ -25,7 +25,7 @@ void Silences::go(Time at) {
 }
 
 void Silences::plan(SwarmClient& client, Time now) {
-    if (!client.falls_silent || state_.phase != SwarmState::Phase::measuring) return;
+    if (!client.falls_silent || state_.phase() != SwarmState::Phase::measuring) return;
     const Group& group = state_.group(client);
     client.silent_at =
         now + group.silent_after + from_seconds(state_.dice(0, seconds(group.silent_over)));

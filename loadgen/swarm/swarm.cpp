@@ -46,7 +46,9 @@ public:
     using Phase = SwarmState::Phase;
 
     Parts(Loop& loop, const Assignment& assignment)
-        : state(loop, *this, assignment), profiles(state.assignment), enrolled(enrol()) {}
+        : its_assignment(assignment),
+          profiles(its_assignment),
+          state(loop, *this, its_assignment, profiles) {}
     ~Parts() = default;
 
     Time turn(Time now, Duration late);
@@ -57,9 +59,9 @@ public:
     bool drained() const;
     void close_all();
 
-    SwarmState state;
+    const Assignment its_assignment;
     Profiles profiles;
-    const bool enrolled;  ///< the activities below find the clients there
+    SwarmState state;  ///< the activities below find the clients there
     Watchers watchers{state, profiles};
     Logins logins{state, watchers};
     Pings pings{state};
@@ -74,7 +76,6 @@ public:
     LoadGauges gauges{state};
 
 private:
-    bool enrol();
     void count_kept_out(Time now);
     Time next_turn(Time now) const;
 
@@ -102,23 +103,8 @@ private:
 
 // -- phases --
 
-bool Swarm::Parts::enrol() {
-    const auto& assignment = state.assignment;
-    for (std::uint32_t number = assignment.worker; number < state.roster.clients();
-         number += assignment.workers) {
-        const auto group = state.roster.group_index(number);
-        SwarmClient& client =
-            state.clients.emplace_back(state.host, profiles.of(group), number, group);
-        client.falls_silent = state.roster.falls_silent(number);
-    }
-    return true;
-}
-
 void Swarm::Parts::start(Time at) {
-    state.started = at;
-    state.phase = Phase::arriving;
-    state.samples.start(at);
-    state.agenda.start(at);
+    state.start(at);
     gauges.start(at);
     logins.start(at);
     hostiles.start(at);
@@ -126,8 +112,7 @@ void Swarm::Parts::start(Time at) {
 }
 
 void Swarm::Parts::go(Time at) {
-    state.phase = Phase::measuring;
-    state.measured_since = at;
+    state.measure(at);
     state.loop.pace(round_length(state.scenario().packets() / state.assignment.workers));
     for (SwarmClient& client : state.clients) client.attendance.begin();
     chat.go(at);
@@ -143,8 +128,8 @@ void Swarm::Parts::go(Time at) {
 // Clients that are away stay away. Otherwise nobody could tell whether the messages that wait for
 // them would still come.
 void Swarm::Parts::drain(Time now) {
-    if (state.phase == Phase::idle || state.phase >= Phase::draining) return;
-    state.phase = Phase::draining;
+    if (state.phase() == Phase::idle || state.phase() >= Phase::draining) return;
+    state.drain();
     for (SwarmClient& client : state.clients)
         if (client.state == State::napping || client.state == State::waiting)
             state.agenda.cancel(client);
@@ -175,7 +160,7 @@ void Swarm::Parts::judge(Time now) {
     silences.judge(now);
     watchers.judge(now);
     if (const auto many = state.host.half_open.given_up(); many > 0)
-        state.notes.push_back(
+        state.note(
             fmt::format("{} half-open connections were closed before the server had noticed: they "
                         "were too many",
                         show_count(many)));
@@ -184,7 +169,7 @@ void Swarm::Parts::judge(Time now) {
 }
 
 void Swarm::Parts::close_all() {
-    state.phase = Phase::over;
+    state.end();
     for (SwarmClient& client : state.clients) {
         state.agenda.cancel(client);
         if (client.online())
@@ -198,15 +183,15 @@ void Swarm::Parts::close_all() {
 // -- time --
 
 Time Swarm::Parts::turn(Time now, Duration late) {
-    if (state.phase == Phase::idle || state.phase == Phase::over || now < state.started)
-        return std::max(now, state.started) + heartbeat;
+    if (state.phase() == Phase::idle || state.phase() == Phase::over || now < state.started())
+        return std::max(now, state.started()) + heartbeat;
     gauges.turn(now, late);
     state.agenda.advance(
         now, [&](AgendaEntry& entry) { attend(static_cast<SwarmClient&>(entry), now); });
     logins.turn(now);
     events.turn(now);
     poll.turn(now);
-    if (now >= state.measured_since) {
+    if (now >= state.measured_since()) {
         storms.turn(now);
         departures.turn(now);
         chat.turn(now);
@@ -216,7 +201,7 @@ Time Swarm::Parts::turn(Time now, Duration late) {
 
 Time Swarm::Parts::next_turn(Time now) const {
     Time next = std::min({now + heartbeat, state.agenda.next(), logins.next()});
-    if (state.measured_since != Time::max())
+    if (state.measured_since() != Time::max())
         next = std::min({next, storms.next(), departures.next(), chat.next()});
     return std::max(next, now);
 }
@@ -229,7 +214,7 @@ void Swarm::Parts::attend(SwarmClient& client, Time now) {
             return logins.timed_out(client, now);
         case State::waiting:
         case State::napping:
-            if (state.phase != Phase::draining) logins.attempt(client, now);
+            if (state.phase() != Phase::draining) logins.attempt(client, now);
             return;
         case State::online: return attend_online(client, now);
         case State::hostile: return hostiles.due(client, now);
@@ -290,7 +275,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     client.attendance.settles(state.common(now));
     watchers.online(client, {client.mqtt.tcp_connected_at(), now});
     pings.begin(client, now);
-    if (state.phase == Phase::measuring) {
+    if (state.phase() == Phase::measuring) {
         departures.plan(client, now);
         silences.plan(client, now);
     }
@@ -415,17 +400,17 @@ bool Swarm::add_flows(std::span<const std::uint8_t> body) {
 
 std::map<std::uint32_t, Measurements> Swarm::take_samples(Time now) {
     parts_->gauges.sample(now);
-    return parts_->state.samples.take();
+    return parts_->state.take_samples();
 }
 
 std::vector<Swarm::Mark> Swarm::take_marks() {
     std::vector<Mark> marks;
-    for (auto& [second, text] : std::exchange(parts_->state.marks, {}))
+    for (auto& [second, text] : parts_->state.take_marks())
         marks.push_back({second, std::move(text)});
     return marks;
 }
 
-const std::vector<std::string>& Swarm::examples() const { return parts_->state.examples; }
-std::vector<std::string> Swarm::notes() const { return parts_->state.notes; }
+const std::vector<std::string>& Swarm::examples() const { return parts_->state.examples(); }
+std::vector<std::string> Swarm::notes() const { return parts_->state.notes(); }
 
 }  // namespace pulsegate::load

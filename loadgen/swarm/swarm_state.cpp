@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::string_view room_level = "room/";
 
+constexpr std::size_t most_examples = 10;
+
 /// The number of separate servers among which clients are divided. With several transports they are
 /// not divided, because there may be several servers of one transport and one of the other.
 std::uint32_t separate_servers(const Assignment& assignment) {
@@ -38,15 +40,35 @@ std::vector<std::vector<std::size_t>> nodes_of_groups(const Assignment& assignme
 
 }  // namespace
 
-SwarmState::SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its_assignment)
+SwarmState::SwarmState(Loop& the_loop, ClientOwner& owner, const Assignment& its_assignment,
+                       const Profiles& profiles)
     : assignment(its_assignment),
       roster(assignment.scenario, assignment.seed, separate_servers(assignment)),
       closes{Scenario::server_tick, assignment.scenario.tolerance},
       loop(the_loop),
       host(the_loop, owner),
-      random(mix(assignment.seed, assignment.worker)),
       topics_(fmt::format("loadgen/{:x}/", assignment.run)),
-      nodes_(nodes_of_groups(assignment)) {}
+      nodes_(nodes_of_groups(assignment)),
+      random_(mix(assignment.seed, assignment.worker)) {
+    for (std::uint32_t number = assignment.worker; number < roster.clients();
+         number += assignment.workers) {
+        const auto its_group = roster.group_index(number);
+        SwarmClient& client = clients.emplace_back(host, profiles.of(its_group), number, its_group);
+        client.falls_silent = roster.falls_silent(number);
+    }
+}
+
+void SwarmState::start(Time at) {
+    phase_ = Phase::arriving;
+    started_ = at;
+    samples_.start(at);
+    agenda.start(at);
+}
+
+void SwarmState::measure(Time at) {
+    phase_ = Phase::measuring;
+    measured_since_ = at;
+}
 
 bool SwarmState::crosses_nodes(std::uint32_t sender, std::uint32_t receiver) const {
     if (nodes_.empty()) return false;
@@ -87,7 +109,7 @@ bool SwarmState::starved(const SwarmClient& client, Time now) const {
 }
 
 void SwarmState::give_example(std::string text) {
-    if (examples.size() < most_examples) examples.push_back(printable(std::move(text)));
+    if (examples_.size() < most_examples) examples_.push_back(printable(std::move(text)));
 }
 
 void SwarmState::count_violation(const SwarmClient& client, std::string_view what, Time now) {
@@ -96,7 +118,7 @@ void SwarmState::count_violation(const SwarmClient& client, std::string_view wha
 }
 
 void SwarmState::mark(Time at, std::string text) {
-    marks.emplace_back(since_start(at), std::move(text));
+    marks_.emplace_back(since_start(at), std::move(text));
 }
 
 bool SwarmState::is_topic_of(const Roster::Contact& contact, std::string_view topic) const {

@@ -99,7 +99,7 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
 /// How long an event that is read now may have waited because of the generator.
 Duration Watchers::delay_at(Time now) const {
     const Duration blind = now - state_.loop.seen_until();
-    return (blind > stall_limit ? blind : Duration::zero()) + state_.stalls.before(now);
+    return (blind > stall_limit ? blind : Duration::zero()) + state_.own_delay(now);
 }
 
 /// In a kept session, a report may have waited while the client was away.
@@ -204,7 +204,7 @@ void Watchers::judge(Time now) {
     };
     // Later reports may be unread, or late because of the generator.
     const Time read = std::min(now, state_.loop.seen_until());
-    const Time until = state_.common(read - state_.stalls.before(read));
+    const Time until = state_.common(read - state_.own_delay(read));
     auto verdict = presence_.judge(until, bounds_of);
     judge_last(until, slack, verdict);
     Measurements& sum = state_.at(now);
@@ -248,7 +248,7 @@ void Watchers::judge(Time now) {
         // If the server has no presence, watchers are shown nothing. A check reports that.
         if (presence_.nothing_observed()) continue;
         std::string text = fmt::format("client {} {}, {} after the start", fault.user, what,
-                                       show(at - state_.started));
+                                       show(at - state_.started()));
         if (fault.kind == Kind::hidden || fault.kind == Kind::late)
             text += fmt::format(": client {}", fault.observer);
         state_.give_example(std::move(text));
