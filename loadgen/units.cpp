@@ -115,7 +115,8 @@ Address parse_address(std::string_view url) {
 }
 
 std::string printable(std::string text) {
-    std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    std::ranges::replace_if(
+        text, [](char c) { return c < ' ' || c > '~'; }, '?');
     return text;
 }
 

@@ -73,13 +73,14 @@ bool CommandLine::parsed() const { return app_.parsed(); }
 
 void CommandLine::bind() {
     auto& options = options_;
-    add("--kills", "N", take_count(options.kills, 0, 100'000), "20", "how many times to kill the broker");
+    add("--kills", "N", take_count(options.kills, 0, 100'000), "20",
+        "how many times to kill the broker");
     add("--stops", "N", take_count(options.stops, 0, 100'000), "0",
         "how many times to stop it with SIGTERM, alternating with kills");
     add("--seconds", "N", take_count(options.seconds, 1, 1'000'000), "60",
         "how long to publish, not counting the drain at the end");
-    auto* gateway = add("--gateway", "FILE", take_text(options.gateway), "the one beside this program",
-                        "the gateway to start");
+    auto* gateway = add("--gateway", "FILE", take_text(options.gateway),
+                        "the one beside this program", "the gateway to start");
     auto* data = add("--data", "FOLDER", take_text(options.data), "one that is removed at the end",
                      "its data folder");
     auto* cluster = add("--cluster", "URL", take_text(options.cluster), "",
@@ -92,7 +93,8 @@ void CommandLine::bind() {
                   "edge, on the next ports; clients connect to either, and either\n"
                   "is killed")
         ->needs(cluster);
-    add("--host", "ADDRESS", take_text(host_), host_, "where the broker listens: a loopback address");
+    add("--host", "ADDRESS", take_text(host_), host_,
+        "where the broker listens: a loopback address");
     add("--port", "PORT", take_count(port_, 1, 65'535), "1883", "the port that it listens on");
     add(
         "--http", "PORT",
@@ -109,7 +111,8 @@ void CommandLine::bind() {
         "--version", "VERSION", [this](auto value) { take_version(value); }, "both",
         "5, 3.1.1, or both: every other client");
     add("--publishers", "N", take_count(options.publishers, 1, 1'000), "6", "clients that publish");
-    add("--receivers", "N", take_count(options.receivers, 1, 1'000), "12", "clients that subscribe");
+    add("--receivers", "N", take_count(options.receivers, 1, 1'000), "12",
+        "clients that subscribe");
     add(
         "--rate", "RATE", [this](auto value) { options_.rate = parse_message_rate(value); },
         "1500/s", "messages per second from all publishers together");

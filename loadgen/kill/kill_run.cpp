@@ -37,7 +37,8 @@ constexpr std::uint16_t kills_while_starting = 10;  // follow one of this many k
 constexpr std::uint16_t lulls = 3;                  // precede one of this many ends
 constexpr auto lull = 1s;
 
-/// Two runs with one seed need different numbers, or the second would find the sessions of the first.
+/// Two runs with one seed need different numbers, or the second would find the sessions of the
+/// first.
 std::uint64_t number_of_run() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(

@@ -48,14 +48,13 @@ std::unique_ptr<Receiver> Receiver::one(Scene& scene, std::uint16_t number, Vers
 std::unique_ptr<Receiver> Receiver::member(Scene& scene, std::uint16_t group, std::uint16_t member,
                                            Version version) {
     // The first two groups have members of all habits but the last.
-    return std::unique_ptr<Receiver>(
-        new Receiver(scene,
-                     {.id = client_name("member", member, scene.run),
-                      .filter = filter_of_group(group, scene.run),
-                      .number = group,
-                      .member = member,
-                      .habit = member},
-                     version));
+    return std::unique_ptr<Receiver>(new Receiver(scene,
+                                                  {.id = client_name("member", member, scene.run),
+                                                   .filter = filter_of_group(group, scene.run),
+                                                   .number = group,
+                                                   .member = member,
+                                                   .habit = member},
+                                                  version));
 }
 
 Receiver::Receiver(Scene& scene, Part part, Version version)

@@ -48,9 +48,9 @@ std::string row(Kind kind, const Counts& counts) {
     };
     const bool values = kind == Kind::retained;
     const bool wills = kind == Kind::will;
-    return fmt::format(columns, name(kind), cell(counts.sent),
-                       cell(counts.acknowledged), cell(counts.received), cell(counts.lost),
-                       cell(counts.repeated, !values), cell(counts.wrongly_repeated, !values),
+    return fmt::format(columns, name(kind), cell(counts.sent), cell(counts.acknowledged),
+                       cell(counts.received), cell(counts.lost), cell(counts.repeated, !values),
+                       cell(counts.wrongly_repeated, !values),
                        cell(counts.out_of_order, is_ordered(kind)),
                        cell(counts.early, kind == Kind::delayed || wills),
                        cell(counts.late, kind == Kind::delayed),
@@ -60,8 +60,8 @@ std::string row(Kind kind, const Counts& counts) {
 void add_presence(load::TextTable& out, const PresenceBook& presence) {
     constexpr std::string_view presence_columns = "{:<9}{:>10}{:>14}{:>10}{:>18}";
     out.line();
-    out.line(fmt::format(presence_columns, "", "told", "version fell", "untrue",
-                         "offline in time"));
+    out.line(
+        fmt::format(presence_columns, "", "told", "version fell", "untrue", "offline in time"));
     out.line(fmt::format(presence_columns, "presence", show_count(presence.told()),
                          show_count(presence.fallen()), show_count(presence.untrue()),
                          show_count(presence.offline_in_time())));

@@ -32,7 +32,8 @@ std::optional<Client::LastWill> WillClient::will() {
                    .slowness = scene().options.slowness};
     // If the login is interrupted, the broker may or may not have this will.
     scene().book.begin_will(connection_.will, now);
-    return LastWill{topic_of(stream, scene().run), payload_of(connection_.will, scene().run), delay};
+    return LastWill{topic_of(stream, scene().run), payload_of(connection_.will, scene().run),
+                    delay};
 }
 
 void WillClient::on_login(bool) {

@@ -389,10 +389,10 @@ private:
             [this](auto text) { search_.objectives = parse_objectives(text); },
             "p99=100ms,false-offline=0,losses=0,server-cpu=90%", "limits that the server must keep",
             "Search");
-        add_option(*capacity_, "--from", "SCALE", factor(search.first), "1", "scale of the first trial",
-            "Search");
-        add_option(*capacity_, "--most", "SCALE", factor(search.most), "4096", "largest scale to try",
-            "Search");
+        add_option(*capacity_, "--from", "SCALE", factor(search.first), "1",
+                   "scale of the first trial", "Search");
+        add_option(*capacity_, "--most", "SCALE", factor(search.most), "4096",
+                   "largest scale to try", "Search");
         add_option(
             *capacity_, "--resolution", "PERCENT",
             [&](auto text) { search.resolution = std::max(0.01, parse_percent(text)); }, "10%",

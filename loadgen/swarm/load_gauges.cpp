@@ -21,8 +21,8 @@ void LoadGauges::turn(Time now, Duration late) {
         second.add(Count::stalls);
         state_.stalled(late, now);
         if (state_.notes().size() < most_stall_notes)
-            state_.note(fmt::format("the generator stalled for {}, {} after the start",
-                                               show(late), show(now - state_.started())));
+            state_.note(fmt::format("the generator stalled for {}, {} after the start", show(late),
+                                    show(now - state_.started())));
     }
     note_silence(now);
 }

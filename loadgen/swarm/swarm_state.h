@@ -24,7 +24,8 @@
 namespace pulsegate::load {
 
 /// The clients of a worker, and what their activities share: the phase of the run, the times, the
-/// measurements and the findings. The agenda, the loop and the clients have interfaces of their own.
+/// measurements and the findings. The agenda, the loop and the clients have interfaces of their
+/// own.
 class SwarmState {
 public:
     enum class Phase : std::uint8_t { idle, arriving, measuring, draining, over };
