@@ -9,6 +9,7 @@
 #include "loadgen/truth/flow_total.h"
 #include "loadgen/truth/message.h"
 #include "loadgen/truth/numbers.h"
+#include "loadgen/truth/read_proof.h"
 #include "loadgen/truth/received_flow.h"
 
 namespace pulsegate::load {
@@ -368,6 +369,91 @@ TEST_CASE("a repetition is allowed on another connection, marked, at QoS 1") {
     CHECK(flow.arrive(1, QoS::exactly_once, true, 2) == Arrival::again);
     CHECK(flow.arrive(2, QoS::at_least_once, false, 2) == Arrival::first);
     CHECK(flow.arrive(1, QoS::at_least_once, true, 2) == Arrival::again);
+}
+
+TEST_CASE("a repetition is a fault if the server had read the acknowledgement") {
+    ReceivedFlow flow(1);
+    ReadProof proof;
+    const auto arrive = [&](std::uint32_t number, bool dup, std::uint32_t stay) {
+        return flow.arrive(number, QoS::at_least_once, dup, stay, Time::max(), proof);
+    };
+    proof.connected(0);
+    CHECK(arrive(0, false, 1) == Arrival::first);
+    CHECK(arrive(1, false, 1) == Arrival::first);
+    proof.asks(7);
+
+    SUBCASE("because it answered a packet that was sent after it") {
+        proof.answered(7);
+        CHECK(arrive(2, false, 1) == Arrival::first);
+        proof.connected(0);
+        CHECK(arrive(0, true, 2) == Arrival::again_acknowledged);
+        CHECK(arrive(1, true, 2) == Arrival::again_acknowledged);
+        CHECK(arrive(2, true, 2) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if no answer came on that connection") {
+        proof.connected(0);
+        proof.answered(7);
+        CHECK(arrive(1, true, 2) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if the answer was to another packet") {
+        proof.asks(8);
+        proof.answered(8);
+        proof.connected(0);
+        CHECK(arrive(1, true, 2) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if the packet was not sent") {
+        CHECK(proof.gives_up(7));
+        proof.answered(7);
+        proof.connected(0);
+        CHECK(arrive(1, true, 2) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if it came after that packet") {
+        CHECK(arrive(2, false, 1) == Arrival::first);
+        proof.answered(7);
+        proof.connected(0);
+        CHECK(arrive(2, true, 2) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if it came behind a later one, after that packet") {
+        CHECK(arrive(4, false, 1) == Arrival::first);
+        proof.answered(7);
+        proof.asks(8);
+        proof.answered(8);
+        CHECK(arrive(3, false, 1) == Arrival::behind);
+        proof.connected(0);
+        CHECK(arrive(3, true, 2) == Arrival::again_allowed);
+        CHECK(arrive(1, true, 2) == Arrival::again_acknowledged);
+    }
+    SUBCASE("and its proof is remembered in later connections") {
+        proof.answered(7);
+        CHECK(arrive(2, false, 1) == Arrival::first);
+        proof.connected(0);
+        proof.connected(0);
+        CHECK(arrive(1, true, 3) == Arrival::again_acknowledged);
+        CHECK(arrive(2, true, 3) == Arrival::again_allowed);
+    }
+    SUBCASE("but not if a crash has lost the acknowledgement, although the next connection ended") {
+        proof.answered(7);
+        CHECK(arrive(2, false, 1) == Arrival::first);
+        proof.connected(1);
+        CHECK(arrive(0, true, 2) == Arrival::again_allowed);
+        proof.connected(1);
+        CHECK(arrive(0, true, 3) == Arrival::again_allowed);
+        CHECK(arrive(3, false, 3) == Arrival::first);
+        proof.connected(1);
+        CHECK(arrive(1, true, 4) == Arrival::again_allowed);
+    }
+}
+
+TEST_CASE("a proof of what the server has read does not hold over a crash") {
+    ReadProof proof;
+    proof.connected(3);
+    proof.connected(3);
+    CHECK(proof.holds(3));
+    CHECK(!proof.holds(4));
+    proof.connected(4);
+    CHECK(!proof.holds(4));
+    proof.connected(4);
+    CHECK(proof.holds(4));
 }
 
 TEST_CASE("only messages that a sender repeats may come again") {

@@ -43,7 +43,7 @@ enum class Count : std::uint8_t {
     messages_lost,
     messages_crossed,        ///< received, from a client of another node of the cluster
     messages_lost_crossing,  ///< lost, likewise
-    messages_repeated,       ///< QoS 1, without DUP or within a connection that never broke
+    messages_repeated,       ///< QoS 1, without DUP, on one connection, or after the PUBACK
     messages_repeated_qos2,  ///< QoS 2 or QoS 0: never allowed
     messages_reordered,      ///< after a later message of the same sender, receiver and QoS
     messages_misdirected,    ///< for another receiver

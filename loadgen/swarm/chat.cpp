@@ -102,10 +102,12 @@ void Chat::send(SwarmClient& sender, Time planned, Time now) {
     // The number is taken before the publish, so that everything that the publish leads to knows
     // the message.
     if (sender.online()) sent.take(state_.common(now));
+    const std::uint64_t tag = tag_of(slot, number);
+    if (contact.qos > QoS::at_most_once) sender.read_proof.asks(tag);
     if (!sender.online() ||
-        !sender.mqtt.publish({.qos = contact.qos, .topic = topic, .payload = payload_},
-                             tag_of(slot, number))) {
+        !sender.mqtt.publish({.qos = contact.qos, .topic = topic, .payload = payload_}, tag)) {
         if (sent.next() > number) sent.doubt(number);
+        sender.read_proof.gives_up(tag);
         second.add(Count::messages_unsent);
         return;
     }
@@ -122,6 +124,7 @@ void Chat::acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, T
     flow->sent.acknowledged(number);
     Measurements& second = state_.at(now);
     if (is_error(reason)) {
+        client.read_proof.gives_up(tag);  // the packet may not have been sent
         second.add(Count::publishes_refused);
         flow->sent.doubt(number);
         state_.give_example(who(client) + " published to client or room " +
@@ -129,6 +132,7 @@ void Chat::acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, T
                             " and was refused: " + std::string(name(reason)));
         return;
     }
+    client.read_proof.answered(tag);
     second.add(Count::acknowledged);
     second.add(Timing::acknowledgement, now - sent);
 }

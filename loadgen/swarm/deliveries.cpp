@@ -50,8 +50,10 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
 
     const Time planned = state_.local(message->planned);
     Measurements& second = state_.at(planned);
-    switch (flow->second.arrive(message->sequence, publish.qos, publish.dup,
-                                client.attendance.stay(), client.attendance.settled())) {
+    const auto arrival =
+        flow->second.arrive(message->sequence, publish.qos, publish.dup, client.attendance.stay(),
+                            client.attendance.settled(), client.read_proof);
+    switch (arrival) {
         case ReceivedFlow::Arrival::behind:
             second.add(Count::messages_reordered);
             state_.give_example(
@@ -67,15 +69,21 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
                        std::max(now - planned, Duration::zero()));
             return;
         case ReceivedFlow::Arrival::again_allowed: return;
+        case ReceivedFlow::Arrival::again_acknowledged:
+            if (!client.read_proof.holds(state_.broken())) return;
+            break;
         case ReceivedFlow::Arrival::again: break;
     }
     if (publish.qos == QoS::at_least_once && roster.group(message->sender).kept_session)
         return flow->second.remember_again(message->sequence);
     second.add(publish.qos == QoS::at_least_once ? Count::messages_repeated
                                                  : Count::messages_repeated_qos2);
-    state_.give_example(fmt::format("message {} from client {} came to {} again, at QoS {}",
+    state_.give_example(fmt::format("message {} from client {} came to {} again, at QoS {}{}",
                                     message->sequence, message->sender, who(client),
-                                    static_cast<int>(publish.qos)));
+                                    static_cast<int>(publish.qos),
+                                    arrival == ReceivedFlow::Arrival::again_acknowledged
+                                        ? ", although the server had read its PUBACK"
+                                        : ""));
 }
 
 // MQTT-3.3.1-1: a PUBLISH that is sent again must have DUP.
@@ -193,6 +201,9 @@ void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
     sum.add(Count::messages_excused, outcome.excused);
     sum.add(Count::messages_repeated, outcome.repeated);
     sum.add(Count::messages_damaged, outcome.invented);
+    if (outcome.repeated > 0)
+        state_.give_example(fmt::format("{} messages from client {} came to {} again, at QoS 1",
+                                        outcome.repeated, total.sender, who(receiver)));
     if (outcome.lost > 0)
         state_.give_example(
             fmt::format("{} of {} messages from client {} to {} at QoS {} were "

@@ -37,6 +37,11 @@ Duration round_length(double packets) {
     return packets > 3000 ? 500us : Duration::zero();
 }
 
+bool by_server(const Ending& ending) {
+    return ending.by == EndedBy::disconnect || ending.by == EndedBy::close ||
+           ending.by == EndedBy::failure;
+}
+
 }  // namespace
 
 /// Tells the activities what happens to clients, and each client what to do next.
@@ -97,6 +102,7 @@ private:
     void attend_online(SwarmClient& client, Time now);
     void plan_next(SwarmClient& client);
     bool token_expired(const SwarmClient& client, const Ending& ending, Time now) const;
+    bool breaks(const SwarmClient& client, const Ending& ending, Time now) const;
     Attendance::Cause blame(const SwarmClient& client, const Ending& ending, Time now);
     void lost_talker(SwarmClient& client, const Ending& ending, Time now);
 };
@@ -247,6 +253,7 @@ void Swarm::Parts::opened(MqttClient& mqtt, Time now) {
 void Swarm::Parts::connected(MqttClient& mqtt, bool session_present, Time now) {
     SwarmClient& client = state.client(mqtt);
     if (client.state == State::hostile) return hostiles.connected(client, now);
+    client.read_proof.connected(state.broken());
     if (logins.connected(client, session_present, now)) came_online(client, now);
 }
 
@@ -319,6 +326,7 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
     const bool is_violation = ending.by == EndedBy::violation;
     if (is_violation && client.state != State::hostile)
         state.count_violation(client, ending.cause, now);
+    if (breaks(client, ending, now)) state.broke();
     switch (client.state) {
         case State::hostile: return hostiles.closed(client, now);
         case State::joining:
@@ -337,9 +345,12 @@ void Swarm::Parts::closed(MqttClient& mqtt, const Ending& ending, Time now) {
 }
 
 bool Swarm::Parts::token_expired(const SwarmClient& client, const Ending& ending, Time now) const {
-    const bool by_server = ending.by == EndedBy::disconnect || ending.by == EndedBy::close ||
-                           ending.by == EndedBy::failure;
-    return by_server && profiles.token_expired(client.number(), now);
+    return by_server(ending) && profiles.token_expired(client.number(), now);
+}
+
+bool Swarm::Parts::breaks(const SwarmClient& client, const Ending& ending, Time now) const {
+    const bool talks = client.state == State::online || client.state == State::joining;
+    return talks && by_server(ending) && !token_expired(client, ending, now);
 }
 
 Attendance::Cause Swarm::Parts::blame(const SwarmClient& client, const Ending& ending, Time now) {

@@ -10,6 +10,7 @@
 #include "loadgen/swarm/roster.h"
 #include "loadgen/truth/attendance.h"
 #include "loadgen/truth/close_judge.h"
+#include "loadgen/truth/read_proof.h"
 #include "loadgen/truth/sent_flow.h"
 
 namespace pulsegate::load {
@@ -77,6 +78,7 @@ struct SwarmClient : AgendaEntry {
 
     Oversleeping oversleeping;
     Attendance attendance;
+    ReadProof read_proof;
     std::vector<Flow> flows;       ///< by slot
     std::vector<QoS> room_grants;  ///< like `granted`, of its rooms in the roster's order
 };

@@ -52,6 +52,7 @@ public:
     SwarmClient& client(std::uint32_t number) { return clients[number / assignment.workers]; }
     SwarmClient& client(const MqttClient& mqtt) { return client(mqtt.number); }
     const Group& group(const SwarmClient& client) const { return scenario().groups[client.group]; }
+    bool is_cluster() const { return !nodes_.empty(); }
     /// Do messages between these clients go from one node of a cluster to another one?
     bool crosses_nodes(std::uint32_t sender, std::uint32_t receiver) const;
     void enter(SwarmClient& client, State state);
@@ -74,6 +75,11 @@ public:
     void stalled(Duration length, Time now) { stalls_.add(now, length); }
     /// How much of a delay that is seen at this time may be the generator's own.
     Duration own_delay(Time at) const { return stalls_.before(at); }
+    /// The server has ended a connection although its client talked or logged in. It may have
+    /// crashed.
+    void broke() { ++broken_; }
+    /// How often that was.
+    std::uint32_t broken() const { return broken_; }
 
     // Findings.
     void give_example(std::string text);
@@ -121,6 +127,7 @@ private:
     Phase phase_ = Phase::idle;
     Time started_{};
     Time measured_since_ = Time::max();
+    std::uint32_t broken_ = 0;
     Samples samples_;
     Stalls stalls_;
     std::mt19937_64 random_;

@@ -12,20 +12,42 @@ constexpr Duration time_to_spread = std::chrono::seconds(5);
 }  // namespace
 
 ReceivedFlow::Arrival ReceivedFlow::arrive(std::uint32_t number, QoS qos, bool dup,
-                                           std::uint32_t stay, Time settled) {
+                                           std::uint32_t stay, Time settled,
+                                           const ReadProof& proof) {
     if (number >= next_) {
+        note_part(proof);
         if (number > next_) faults().gaps.push_back({next_, number, stay_, stay, settled});
         next_ = number + 1;
         stay_ = stay;
         return Arrival::first;
     }
-    if (fill(number)) return Arrival::behind;
+    if (fill(number)) {
+        note_part(proof);
+        acknowledged_ = std::min(acknowledged_, number);
+        return Arrival::behind;
+    }
 
     // MQTT-4.4.0-1: a message that was not acknowledged on a connection is sent again on the next
     // one, before anything new, with DUP.
     const bool next_connection = stay != stay_;
-    return qos == QoS::at_least_once && dup && next_connection ? Arrival::again_allowed
-                                                               : Arrival::again;
+    if (qos != QoS::at_least_once || !dup || !next_connection) return Arrival::again;
+    forget_lost(proof);
+    return number < acknowledged_ || proof.covers(part_) ? Arrival::again_acknowledged
+                                                         : Arrival::again_allowed;
+}
+
+// What came in earlier parts than the last number is not kept. If one of its acknowledgements was
+// lost, the server has sent it again before the last number, and it was acknowledged once more.
+void ReceivedFlow::note_part(const ReadProof& proof) {
+    if (part_ == proof.part()) return;
+    forget_lost(proof);
+    if (proof.covers(part_)) acknowledged_ = next_;
+    part_ = proof.part();
+}
+
+// What is acknowledged anew after a crash has no proof of its own yet.
+void ReceivedFlow::forget_lost(const ReadProof& proof) {
+    if (!proof.trusts(part_)) acknowledged_ = 0;
 }
 
 bool ReceivedFlow::fill(std::uint32_t number) {

@@ -7,6 +7,7 @@
 
 #include "loadgen/truth/attendance.h"
 #include "loadgen/truth/flow_total.h"
+#include "loadgen/truth/read_proof.h"
 #include "protocol/packet.h"
 
 namespace pulsegate::load {
@@ -17,17 +18,20 @@ class ReceivedFlow {
 public:
     enum class Arrival : std::uint8_t {
         first,
-        behind,         ///< the first time, but after a later one
-        again_allowed,  ///< marked as a repetition, on another connection
-        again,          ///< a fault, unless the sender repeated it: QoS 1 of a kept session
+        behind,              ///< the first time, but after a later one
+        again_allowed,       ///< marked as a repetition, on another connection
+        again,               ///< a fault, unless the sender repeated it: QoS 1 of a kept session
+        again_acknowledged,  ///< likewise: marked, but the server had read its acknowledgement
     };
 
     /// `before` is the receiver's stay when the flow began.
     explicit ReceivedFlow(std::uint32_t before = 0) : stay_(before) {}
 
     /// `settled`: since when the receiver's subscriptions have been granted in this stay.
+    /// `proof`: what the server has read of the receiver. The message is acknowledged after this
+    /// call.
     Arrival arrive(std::uint32_t number, QoS qos, bool dup, std::uint32_t stay,
-                   Time settled = Time::max());
+                   Time settled = Time::max(), const ReadProof& proof = {});
 
     /// Remembers an `again` that only the sender's total can judge.
     void remember_again(std::uint32_t number) { faults().again.push_back(number); }
@@ -72,14 +76,18 @@ private:
         return *faults_;
     }
     bool fill(std::uint32_t number);
+    void note_part(const ReadProof& proof);
+    void forget_lost(const ReadProof& proof);
     static std::uint32_t first_owed(const FlowTotal& total, const Gap& gap,
                                     const Attendance& receiver, bool kept, bool may_still_come);
 
     std::uint32_t next_ = 0;
-    std::uint32_t stay_;  ///< stay in which the last new number came
+    std::uint32_t stay_;              ///< stay in which the last new number came
+    std::uint32_t part_ = 0;          ///< part of its `ReadProof`, likewise
+    std::uint32_t acknowledged_ = 0;  ///< the server has read the answers to all numbers below it
     std::unique_ptr<Faults> faults_;
 };
 
-static_assert(sizeof(ReceivedFlow) <= 16);
+static_assert(sizeof(ReceivedFlow) <= 24);
 
 }  // namespace pulsegate::load

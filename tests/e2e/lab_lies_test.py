@@ -58,6 +58,7 @@ class LiesTest(unittest.TestCase):
         "no-pubcomp=50": ({"qos": "2"}, {"acknowledged"}),
         "repeat=100": ({}, {"repeated_qos2"}),
         "repeat=50": ({"qos": "1"}, {"repeated"}),
+        "repeat-read=5": (KEPT, {"repeated"}),
         "repeat-qos2=10": ({"qos": "2"}, {"repeated_qos2"}),
         "other-again=10": ({"qos": "2"}, {"damaged"}),
         "no-pubrel=10": ({"qos": "2"}, {"released"}),

@@ -15,6 +15,7 @@ Lies:
     no-pubrec=N     every Nth message of QoS 2 is delivered, but not acknowledged
     no-pubcomp=N    every Nth PUBREL has no answer
     repeat=N        every Nth message is delivered twice
+    repeat-read=N   every Nth message of QoS 1 comes again, with DUP, when its receiver has acknowledged it and logs in again
     repeat-qos2=N   every Nth delivery at QoS 2 comes again after its PUBCOMP
     other-again=N   every Nth delivery at QoS 2 comes again before its PUBREL, as another message
     no-pubrel=N     every Nth PUBREC has no answer
@@ -96,6 +97,7 @@ class Session:
         self.packet_ids = itertools.cycle(range(1, 65536))
         self.received = set()  # QoS 2 packets that wait for their PUBREL
         self.sent = {}  # packet identifier -> first byte and body of a PUBLISH that is not completed
+        self.read = []  # the same of QoS 1 that are acknowledged, and come again nevertheless
         self.released = set()  # the packet identifiers of these with a PUBREL
         self.waiting = []  # messages that came while the client was away
 
@@ -334,7 +336,9 @@ class Client(asyncio.Protocol):
             if not self.lies.tells("no-pubcomp"):
                 self.send(PUBCOMP << 4, body[:2])
         elif kind == PUBACK:
-            self.session.sent.pop(body[:2], None)
+            done = self.session.sent.pop(body[:2], None)
+            if done and self.lies.tells("repeat-read"):
+                self.session.read.append(done)
         elif kind == PUBREC:
             if self.lies.tells("no-pubrel"):
                 return
@@ -388,6 +392,9 @@ class Client(asyncio.Protocol):
     def resume(self):
         for topic in self.session.filters:
             self.server.by_topic.setdefault(topic, set()).add(self)
+        repeated, self.session.read = self.session.read, []
+        for first, body in repeated:
+            self.send(first | 8, body)
         for packet_id, (first, body) in list(self.session.sent.items()):
             if packet_id in self.session.released:
                 self.send(PUBREL << 4 | 2, packet_id)
