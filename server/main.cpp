@@ -108,19 +108,27 @@ void check_clock() {
 /// Set in the environment of a process that replaces one after its data went to another node.
 constexpr const char* goes_on = "PULSEGATE_GOES_ON";
 
-/// Joins the cluster. A first start fails at once if something is wrong. A node that has lost its
-/// data waits for Redis, because its settings were right before. Null: the process must end.
+/// Joins the cluster. It waits for a Redis that still reads its data. If something else is wrong, a
+/// first start fails at once. A node that has lost its data waits for Redis in any case, because
+/// its settings were right before. Null: the process must end.
 std::unique_ptr<Membership> join(const Config& config, const std::atomic<const Server*>& server,
                                  Watch& watch) {
     constexpr auto pause = std::chrono::seconds(1);
+    constexpr Millis between_lines = 60'000;
     Membership::Options options = membership_options(config);
     options.is_well = [&server] {
         const Server* const serving = server;
         return !serving || serving->is_alive();
     };
+    Millis next_line = monotonic_now();
     while (!watch.is_to_end()) {
         try {
             return std::make_unique<Membership>(options);
+        } catch (const RedisLoadingError& error) {
+            if (monotonic_now() >= next_line) {
+                spdlog::warn("waiting for Redis: {}", error.what());
+                next_line = monotonic_now() + between_lines;
+            }
         } catch (const RedisError& error) {
             if (!std::getenv(goes_on)) throw;
             spdlog::error("can't join the cluster: {}", error.what());

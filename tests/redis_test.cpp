@@ -310,8 +310,13 @@ TEST_CASE("a Sentinel that asks for a password is shown that of Redis") {
 
 TEST_CASE("a server that is still reading its data is not used yet") {
     CHECK(canned_refusal(primary_that_says("run_id:1\r\nloading:0\r\n")).empty());
-    CHECK(has(canned_refusal(primary_that_says("run_id:1\r\nloading:1\r\n")),
-              "still reading its data"));
+    const std::string loading = primary_that_says("run_id:1\r\nloading:1\r\n");
+    CHECK(has(canned_refusal(loading), "still reading its data"));
+    const CannedServer first(loading);
+    const CannedServer second("-DENIED Redis is running in protected mode because\r\n");
+    RedisTarget both = first.target();
+    both.addresses.push_back(second.target().addresses.front());
+    CHECK_THROWS_AS(RedisConnection(both, soon_enough()), RedisLoadingError);
 }
 
 TEST_CASE("a server that is no Redis, or refuses everybody, is named") {

@@ -38,7 +38,8 @@ public:
     };
 
     /// Listens on the link, connects, checks the durability of Redis, loads the functions, and
-    /// joins. Throws std::runtime_error with the remedy.
+    /// joins. Throws std::runtime_error with the remedy; RedisLoadingError if Redis can be used
+    /// when it has read its data.
     explicit Membership(Options options);
     ~Membership() override;
     Membership(const Membership&) = delete;

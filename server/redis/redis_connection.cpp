@@ -75,18 +75,20 @@ Primary log_in(const RedisAddress& address, const RedisTarget& target, const Red
     const RedisReply info = accepted(stream, deadline);
     stream.receive(deadline);  // the name is for people; an ACL may refuse it
     if (info_field(info.text, "loading") == "1")
-        throw RedisError(fmt::format("Redis at {} is still reading its data; wait until it has",
-                                     stream.address()));
+        throw RedisLoadingError(fmt::format(
+            "Redis at {} is still reading its data; wait until it has", stream.address()));
     primary.run_id = info_field(info.text, "run_id");
     primary.run = run_of(primary.run_id, info.text);
     primary.version = info_field(info.text, "redis_version");
     return primary;
 }
 
-/// Tries some addresses. Each has an equal part of the time that is left.
+/// Tries some addresses. Each has an equal part of the time that is left. Throws RedisLoadingError
+/// if one of them may be usable soon.
 template <class Try>
 auto first_of(const std::vector<RedisAddress>& addresses, Clock::time_point deadline, Try attempt) {
     std::string troubles;
+    bool is_loading = false;
     for (std::size_t left = addresses.size(); left > 0; --left) {
         const RedisAddress& address = addresses[addresses.size() - left];
         const auto now = Clock::now();
@@ -94,11 +96,13 @@ auto first_of(const std::vector<RedisAddress>& addresses, Clock::time_point dead
             return attempt(address, now + (deadline - now) / static_cast<int>(left));
         } catch (const RedisError& error) {
             const std::string trouble = error.what();
+            is_loading = is_loading || dynamic_cast<const RedisLoadingError*>(&error) != nullptr;
             // All Sentinels may name the same primary.
             if (troubles.find(trouble) == std::string::npos)
                 troubles += (troubles.empty() ? "" : "; ") + trouble;
         }
     }
+    if (is_loading) throw RedisLoadingError(troubles);
     throw RedisError(troubles);
 }
 

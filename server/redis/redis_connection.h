@@ -20,7 +20,8 @@ public:
     using Words = std::span<const std::string_view>;
 
     /// Finds the primary: the first address that says it is one and has loaded its data, or the one
-    /// that a Sentinel names. Each address gets its share of the time. Throws RedisError.
+    /// that a Sentinel names. Each address gets its share of the time. Throws RedisError;
+    /// RedisLoadingError if one of the servers still reads its data.
     RedisConnection(const RedisTarget& target, Clock::time_point deadline);
 
     /// Throws RedisError.

@@ -31,4 +31,10 @@ class RedisError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// Redis has started, and still reads its data.
+class RedisLoadingError : public RedisError {
+public:
+    using RedisError::RedisError;
+};
+
 }  // namespace pulsegate

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -405,6 +406,21 @@ class StartTest(ClusterTest):
             self.assertIn("WRONGPASS", self.complaint(*start, "--cluster-password-file", password.name))
         self.redis.kill()
         self.assertIn("Connection refused", self.complaint(*start))
+
+    def test_a_node_waits_while_redis_reads_its_data(self):
+        self.redis.ask("EVAL", "for i = 1, 300000 do redis.call('INCR', 'count') end", 0)
+        self.redis.kill()
+        self.redis.start(reads_slowly=True)
+        for is_stopped in (True, False):
+            with self.subTest(is_stopped=is_stopped):
+                only = node(self.redis, "only")
+                self.addCleanup(only.kill)
+                only.launch().wait_for_log("waiting for Redis: .* is still reading its data")
+                if not is_stopped:
+                    self.redis.read_fast()
+                    only.await_ready()
+                only.stop()
+                self.assertEqual(len(re.findall("waiting for Redis", only.log)), 1)
 
     def test_data_moves_from_a_folder_to_a_cluster_and_back(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -27,15 +27,20 @@ class RedisServer:
         self.kill()
         self.folder.cleanup()
 
-    def start(self, empty=False):
+    def start(self, empty=False, reads_slowly=False):
+        """With `reads_slowly`, it reads its data until `read_fast` is called, if that is some 100,000 commands."""
         if empty:
             shutil.rmtree(f"{self.folder.name}/appendonlydir", ignore_errors=True)
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder.name, "--save", "",
-             "--appendonly", "yes", "--appendfsync", "always", "--logfile", "redis.log", *self.settings],
+             "--appendonly", "yes", "--appendfsync", "always", "--logfile", "redis.log",
+             "--key-load-delay", "300" if reads_slowly else "0", *self.settings],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        while self.ask("PING") != "PONG":
+        while not self.ask("PING").startswith("LOADING" if reads_slowly else "PONG"):
             assert self.process.poll() is None, self.process.stdout.read()
+
+    def read_fast(self):
+        assert self.ask("CONFIG", "SET", "key-load-delay", "0") == "OK"
 
     def kill(self):
         if self.process.poll() is None:
