@@ -43,6 +43,7 @@
 #include "server/settings/config_pages.h"
 #include "server/settings/config_reload.h"
 #include "server/start/check.h"
+#include "server/start/early_end.h"
 #include "server/start/process_log.h"
 #include "server/start/service_manager.h"
 #include "server/start/standby.h"
@@ -110,9 +111,8 @@ constexpr const char* goes_on = "PULSEGATE_GOES_ON";
 
 /// Joins the cluster. It waits for a Redis that still reads its data. If something else is wrong, a
 /// first start fails at once. A node that has lost its data waits for Redis in any case, because
-/// its settings were right before. Null: the process must end.
-std::unique_ptr<Membership> join(const Config& config, const std::atomic<const Server*>& server,
-                                 Watch& watch) {
+/// its settings were right before.
+std::unique_ptr<Membership> join(const Config& config, const std::atomic<const Server*>& server) {
     constexpr auto pause = std::chrono::seconds(1);
     constexpr Millis between_lines = 60'000;
     Membership::Options options = membership_options(config);
@@ -121,7 +121,8 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
         return !serving || serving->is_alive();
     };
     Millis next_line = monotonic_now();
-    while (!watch.is_to_end()) {
+    for (;; std::this_thread::sleep_for(pause)) {
+        service::tell_alive();
         try {
             return std::make_unique<Membership>(options);
         } catch (const RedisLoadingError& error) {
@@ -133,9 +134,7 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
             if (!std::getenv(goes_on)) throw;
             spdlog::error("can't join the cluster: {}", error.what());
         }
-        std::this_thread::sleep_for(pause);
     }
-    return nullptr;
 }
 
 struct ForgetReloads {
@@ -298,10 +297,14 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                          settings.in_force().config().log_format);
     std::atomic<const Server*> serving{nullptr};
     std::unique_ptr<Membership> cluster;
+    const auto store_failed = [&watch] { return watch.has_store_failed(); };
+    std::optional<EarlyEnd> early_end(std::in_place, store_failed);
     if (settings.in_force().config().cluster.redis) {
         service::refuse_passed_sockets();
-        cluster = join(settings.in_force().config(), serving, watch);
-        if (!cluster || !await_ownership(*cluster, settings, watch)) return 0;
+        cluster = join(settings.in_force().config(), serving);
+        early_end.reset();  // a standby obeys signals itself: its clients may have to leave
+        if (!await_ownership(*cluster, settings, watch)) return 0;
+        early_end.emplace(store_failed);
         begin_calendar();
     }
     Claim claim(cluster.get());
@@ -323,6 +326,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
          .guard = guard_shards(cluster.get(), watch, stops),
          .inheritance = predecessor ? predecessor->await_inheritance(connack_promises(config))
                                     : Inheritance{}});
+    early_end.reset();  // from now on, a stop has to be in order
     serving = &server;
     say_data(config);
     if (predecessor) upgrades.end(take_over(server, *predecessor));

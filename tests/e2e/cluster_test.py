@@ -422,6 +422,17 @@ class StartTest(ClusterTest):
                 only.stop()
                 self.assertEqual(len(re.findall("waiting for Redis", only.log)), 1)
 
+    def test_a_node_that_waits_for_an_answer_of_redis_obeys_a_signal(self):
+        self.redis.stop()
+        only = node(self.redis, "only")
+        self.addCleanup(only.kill)
+        only.launch()
+        status = Path(f"/proc/{only.pid}/status")
+        is_blocked = 1 << signal.SIGTERM - 1  # from then on, the process decides what the signal does
+        wait_until(lambda: int(re.search(r"SigBlk:\s*(\w+)", status.read_text())[1], 16) & is_blocked, what="a start")
+        only.stop()
+        self.assertIn("SIGTERM: ending before the start is complete", only.log)
+
     def test_data_moves_from_a_folder_to_a_cluster_and_back(self):
         with tempfile.TemporaryDirectory() as folder:
             data, back = Path(folder) / "data", Path(folder) / "back"

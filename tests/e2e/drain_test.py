@@ -1,5 +1,6 @@
 """A drain: the gateway is not ready first, then its clients leave bit by bit, and users that return were never offline."""
 
+import fcntl
 import json
 import os
 import signal
@@ -7,6 +8,8 @@ import socket
 import struct
 import subprocess
 import tempfile
+import termios
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -255,6 +258,35 @@ class CtlTest(unittest.TestCase):
                                   capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 1)
             self.assertIn("admin-socket: file", done.stderr)
+
+
+class LongStartTest(unittest.TestCase):
+    """The file of passwords is a pipe, and its writer never closes it."""
+
+    def test_a_signal_ends_it(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(signal=number), tempfile.TemporaryDirectory() as folder:
+                os.mkfifo(f"{folder}/users")
+                pipe = os.open(f"{folder}/users", os.O_RDWR)
+                self.addCleanup(os.close, pipe)
+                os.write(pipe, b"#")
+                over = threading.Event()
+
+                def write(pipe=pipe, over=over):
+                    while not over.wait(0.5):  # the gateway does not wait for three seconds
+                        os.write(pipe, b"#")
+
+                writer = threading.Thread(target=write)
+                writer.start()
+                gateway = Gateway("--password-file", f"{folder}/users").launch()
+                try:
+                    wait_until(lambda pipe=pipe: not any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))), what="a start that reads")
+                    gateway.stop(number)
+                finally:
+                    over.set()
+                    writer.join()
+                    gateway.kill()
+                self.assertIn(f"{number.name}: ending before the start is complete", gateway.log)
 
 
 class ServiceTest(unittest.TestCase):
