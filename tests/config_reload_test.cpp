@@ -91,9 +91,46 @@ TEST_CASE("a reload with a fault applies nothing") {
 TEST_CASE("a live setting must fit those that stay as they are until a restart") {
     ReloadedFile file("max-packet-size = \"1MiB\"\n");
     const auto outcome = file.reload("max-packet-size = \"16KiB\"\noutput-budget = \"16KiB\"\n");
-    REQUIRE(outcome.faults.size() == 1);
-    CHECK(has(outcome.faults.front(), ":2: output-budget: 16384 bytes are less"));
+    CHECK(outcome.faults ==
+          Told{file.file.path() +
+               ":1: max-packet-size: its new value needs a restart, and a reload with the value in "
+               "force fails (" +
+               file.file.path() +
+               ":2: output-budget: 16384 bytes are less than max-packet-size (1048576), and a "
+               "packet must fit); restart the gateway"});
+    CHECK(outcome.restart_remedies_all);
     CHECK_FALSE(file.applied);
+    const auto wrong = file.reload("max-packet-size = \"1MiB\"\noutput-budget = \"16KiB\"\n");
+    REQUIRE(wrong.faults.size() == 1);
+    CHECK(has(wrong.faults.front(), ":2: output-budget: 16384 bytes are less"));
+    CHECK_FALSE(wrong.restart_remedies_all);
+}
+
+TEST_CASE("a reload that adds a TLS listener and its certificate says that it needs a restart") {
+    ReloadedFile file("listen = \"mqtt://127.0.0.1:1883\"\n");
+    const auto outcome = file.reload(
+        "listen = \"mqtts://127.0.0.1:8883\"\ntls-cert = \"cert.pem\"\ntls-key = \"key.pem\"\n");
+    REQUIRE(outcome.faults.size() == 1);
+    CHECK(has(outcome.faults.front(), ":1: listen: its new value needs a restart"));
+    CHECK(outcome.restart_remedies_all);
+}
+
+TEST_CASE(
+    "a reload that fails because of a file that the settings no longer name says that it needs a "
+    "restart") {
+    ReloadedFile file(
+        "tls-client-ca = \"old.pem\"\nlisten = \"mqtts://127.0.0.1:8883\"\n"
+        "tls-cert = \"cert.pem\"\ntls-key = \"key.pem\"\n");
+    const auto outcome = file.reload(
+        "listen = \"mqtts://127.0.0.1:8883\"\ntls-cert = \"cert.pem\"\n"
+        "tls-key = \"key.pem\"\ntls-client-ca = \"new.pem\"\n",
+        {"tls-client-ca: old.pem: can't be read", "tls-cert: cert.pem: can't be read"});
+    CHECK(outcome.faults ==
+          Told{file.file.path() +
+                   ":4: tls-client-ca: its new value needs a restart, and a reload with the value "
+                   "in force fails (tls-client-ca: old.pem: can't be read); restart the gateway",
+               file.file.path() + ":2: tls-cert: cert.pem: can't be read"});
+    CHECK_FALSE(outcome.restart_remedies_all);
 }
 
 TEST_CASE("the command line and variables beat the file at a reload too") {

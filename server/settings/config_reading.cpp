@@ -18,6 +18,12 @@ const SettingOrigin& origin_in(const std::string& message, const Setting& settin
     return std::ranges::min_element(setting.stated, {}, place)->origin;
 }
 
+/// The values without the places where they were stated.
+std::vector<StatedValue> without_places(std::vector<StatedValue> values) {
+    for (StatedValue& value : values) value.origin = {};
+    return values;
+}
+
 }  // namespace
 
 ConfigReading::ConfigReading(int argc, const char* const* argv, const char* const* environment) {
@@ -43,7 +49,8 @@ ConfigReading::ConfigReading(const ConfigReading& in_force, const ConfigReading&
         Setting& setting = settings_.all()[i];
         const Setting& before = in_force.settings().all()[i];
         const Setting& now = fresh.settings().all()[i];
-        take(setting, (now.changes_live(before) ? now : before).stated);
+        const bool is_kept = now.values() != before.values() && !now.changes_live(before);
+        take(setting, is_kept ? without_places(before.stated) : now.stated);
     }
     finish();
 }
@@ -117,6 +124,11 @@ std::vector<const Setting*> ConfigReading::named_in(const std::string& message) 
 bool ConfigReading::follows(const std::string& message) const {
     return std::ranges::any_of(named_in(message),
                                [this](const Setting* setting) { return wrong_.contains(setting); });
+}
+
+bool ConfigReading::names(const std::string& message, const std::string& setting) const {
+    return std::ranges::any_of(named_in(message),
+                               [&](const Setting* named) { return named->name == setting; });
 }
 
 std::string ConfigReading::located(const std::string& message) const {

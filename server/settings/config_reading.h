@@ -17,7 +17,7 @@ public:
     /// faults.
     ConfigReading(int argc, const char* const* argv, const char* const* environment);
     /// The settings in force after a reload: the live settings of `fresh`, and those of `in_force`
-    /// that need a restart.
+    /// that need a restart, without the places where these were stated.
     ConfigReading(const ConfigReading& in_force, const ConfigReading& fresh);
     ConfigReading(const ConfigReading&) = delete;
     ConfigReading& operator=(const ConfigReading&) = delete;
@@ -35,6 +35,9 @@ public:
 
     /// True if the message is about a setting that already has a fault, so it says nothing new.
     bool follows(const std::string& message) const;
+
+    /// True if the message names this setting.
+    bool names(const std::string& message, const std::string& setting) const;
 
 private:
     struct Found {

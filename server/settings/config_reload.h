@@ -14,6 +14,7 @@ struct ReloadOutcome {
     std::vector<std::string> applied{};
     std::vector<std::string> needs_restart{};  ///< settings that stay as they were
     std::vector<std::string> faults{};         ///< if there are any, nothing has changed
+    bool restart_remedies_all = false;         ///< a restart would remedy all faults
 };
 
 /// Keeps the settings in force and reloads them while the gateway runs. Used from the main thread
@@ -33,6 +34,9 @@ public:
     ReloadOutcome reload(const Apply& apply);
 
 private:
+    void apply_if_right(const ConfigReading& next, const ConfigReading& fresh, const Apply& apply,
+                        ReloadOutcome& outcome) const;
+
     const int argc_;
     const char* const* const argv_;
     const char* const* const environment_;
