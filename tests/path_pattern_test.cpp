@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using namespace pulsegate;
 
 namespace {
@@ -34,4 +36,12 @@ TEST_CASE("the segment of a name in braces is found by the name, still encoded")
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "room") == "r%2F1");
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "user") == "bob");
     CHECK(path_segment(member, "/rooms/r%2F1/members/bob", "members") == std::nullopt);
+}
+
+TEST_CASE("names that are dots have a form that clients leave as it is") {
+    CHECK(path_segment(member, "/rooms/.;/members/..;", "room") == ".");
+    CHECK(path_segment(member, "/rooms/.;/members/..;", "user") == "..");
+    CHECK(path_segment(member, "/rooms/./members/..", "room") == ".");
+    for (const char* other : {";", "...;", "..;;", "a;", "%2E;"})
+        CHECK(path_segment("/users/{user}", std::string("/users/") + other, "user") == other);
 }

@@ -19,6 +19,14 @@ TEST_CASE("percent-encoded text is decoded once") {
     CHECK(percent_decoded("%C3%A9") == "\xC3\xA9");
 }
 
+TEST_CASE("a name that is dots gets a mark as a segment of a path") {
+    CHECK(path_segment_of("john smith") == "john%20smith");
+    CHECK(path_segment_of(".") == ".;");
+    CHECK(path_segment_of("..") == "..;");
+    CHECK(path_segment_of("...") == "...");
+    CHECK(path_segment_of(".;") == ".%3B");
+}
+
 TEST_CASE("broken escapes, and what is no UTF-8, are no text") {
     for (const char* broken : {"%", "a%", "%4", "%4g", "%g4", "%%41", "%FF", "%00", "%C3"}) {
         CAPTURE(broken);

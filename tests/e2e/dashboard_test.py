@@ -102,6 +102,16 @@ class DashboardTest(unittest.TestCase):
             client.receive_until_closed()
             self.leave_quietly(tab)
 
+    def test_users_whose_names_are_dots_are_shown_and_disconnected(self):
+        for name in (".", ".."):
+            with self.subTest(name=name), self.gateway.connect("dotted", username=name) as client:
+                client.ping()
+                tab = self.open(f"user/{name}")
+                tab.wait_for("#page", "online")
+                self.press(tab, "Disconnect")
+                client.receive_until_closed()
+                self.leave_quietly(tab)
+
     def test_a_link_that_was_cut_leads_to_a_page(self):
         tab = self.open("user/%E2%82")
         tab.wait_for("#page", "%E2%82")

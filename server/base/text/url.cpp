@@ -55,4 +55,8 @@ std::string percent_encoded(std::string_view text) {
     return encoded;
 }
 
+std::string path_segment_of(std::string_view name) {
+    return percent_encoded(name) + (name == "." || name == ".." ? ";" : "");
+}
+
 }  // namespace pulsegate

@@ -19,6 +19,10 @@ std::optional<std::string> percent_decoded(std::string_view text);
 /// (RFC 3986, 2.1).
 std::string percent_encoded(std::string_view text);
 
+/// A name as a segment of a path of the HTTP API: the same, but with a ";" behind "." and "..",
+/// which proxies would take out of the path.
+std::string path_segment_of(std::string_view name);
+
 /// The URL of a company's backend: `https://host:port/path?query`.
 struct HttpUrl {
     bool tls = false;

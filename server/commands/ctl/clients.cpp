@@ -83,7 +83,7 @@ void add_list(CLI::App& app, Ctl& ctl) {
 }
 
 std::string path_of_user(const std::string& user, std::string_view rest = {}) {
-    return "/api/v1/users/" + percent_encoded(user) + std::string(rest);
+    return "/api/v1/users/" + path_segment_of(user) + std::string(rest);
 }
 
 void print_presence(const json::value& presence) {

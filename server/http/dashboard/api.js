@@ -46,8 +46,11 @@ export const post = async (path, body = {}, parameters = {}) => (await ask('POST
 export const put = async (path, parameters = {}) => (await ask('PUT', path, parameters)).json();
 export const remove = async (path, parameters = {}) => (await ask('DELETE', path, parameters)).json();
 
-/// A part of a path.
+/// A part of an address, but not a segment of a path.
 export const part = name => encodeURIComponent(name);
+
+/// A segment of a path. The browser would take "." and ".." out of the path, also as %2E.
+export const segment = name => (name === '.' || name === '..' ? `${name};` : encodeURIComponent(name));
 
 /// Like `get`, but returns undefined if the request is refused with one of these statuses.
 export async function get_unless(statuses, path, parameters, signal) {

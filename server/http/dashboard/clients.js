@@ -1,6 +1,6 @@
 // The list of clients, and the search for a user, a client or an address.
 
-import {get, get_unless, part} from './api.js';
+import {get, get_unless, part, segment} from './api.js';
 import {button, choice, field, form, link, make, section, table, user_link} from './dom.js';
 import {moment, number, span} from './format.js';
 
@@ -70,7 +70,7 @@ export function show(root, {parameters, signal, failed, go}) {
 export async function search(root, {parameters: {q}, signal, go}) {
     root.append(make('h1', {}, `Search for ${q}`));
     const [user, clients, at_address] = await Promise.all([
-        get_unless([404, 400], `users/${part(q)}`, {}, signal),
+        get_unless([404, 400], `users/${segment(q)}`, {}, signal),
         get_unless([400], 'clients', {client: q, limit: 50}, signal),
         is_address(q) ? get_unless([400], 'clients', {address: q, limit: 50}, signal) : undefined,
     ]);

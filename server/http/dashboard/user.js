@@ -1,12 +1,12 @@
 // One user: online or offline and why, devices, inbox, rooms, the last events, and actions.
 
-import {get_unless, part, post, put, remove} from './api.js';
+import {get_unless, part, post, put, remove, segment} from './api.js';
 import {button, confirmed, facts, field, form, link, make, section, table} from './dom.js';
 import {bytes, moment, number, payload, span} from './format.js';
 import {client_columns} from './clients.js';
 
 export async function show(root, {name, signal, reload, done}) {
-    const path = `users/${part(name)}`;
+    const path = `users/${segment(name)}`;
     const about = (rest, parameters) => get_unless([404], `${path}${rest}`, parameters, signal);
     const [user, clients, inbox, history, rooms, bans] = await Promise.all([
         about('', {}),

@@ -13,6 +13,13 @@ std::string_view take_segment(std::string_view& path) {
     return segment;
 }
 
+bool is_dots(std::string_view name) { return name == "." || name == ".."; }
+
+std::string_view without_mark(std::string_view segment) {
+    const bool is_marked = segment.ends_with(';') && is_dots(segment.substr(0, segment.size() - 1));
+    return is_marked ? segment.substr(0, segment.size() - 1) : segment;
+}
+
 bool in_braces(std::string_view segment) { return segment.starts_with('{'); }
 
 }  // namespace
@@ -32,7 +39,8 @@ std::optional<std::string_view> path_segment(std::string_view pattern, std::stri
     while (!pattern.empty()) {
         const auto wanted = take_segment(pattern);
         const auto segment = take_segment(path);
-        if (in_braces(wanted) && wanted.substr(1, wanted.size() - 2) == name) return segment;
+        if (in_braces(wanted) && wanted.substr(1, wanted.size() - 2) == name)
+            return without_mark(segment);
     }
     return std::nullopt;
 }
