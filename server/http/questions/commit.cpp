@@ -18,15 +18,22 @@ struct Commit::Waiting {
     std::optional<Outcome> outcome{};
 };
 
-Commit::Commit(const ApiContext& api, std::vector<Operation> operations)
-    : waiting_(std::make_shared<Waiting>(api.io)) {
-    auto done = [&io = api.io, waiting = waiting_](Outcome outcome, const std::vector<Operation>&) {
-        boost::asio::post(io, [waiting, outcome] {
-            waiting->outcome = outcome;
-            waiting->timer.cancel();
-        });
+Commit::Commit(const ApiContext& api) : api_(api), waiting_(std::make_shared<Waiting>(api.io)) {}
+
+Commit::Commit(const ApiContext& api, std::vector<Operation> operations) : Commit(api) {
+    submit()(std::move(operations));
+}
+
+Commit::Submit Commit::submit() const {
+    return [&api = api_, waiting = waiting_](std::vector<Operation> operations) {
+        auto done = [&io = api.io, waiting](Outcome outcome, const std::vector<Operation>&) {
+            boost::asio::post(io, [waiting, outcome] {
+                waiting->outcome = outcome;
+                waiting->timer.cancel();
+            });
+        };
+        api.store.ledger().submit({std::move(operations), std::move(done)});
     };
-    api.store.ledger().submit({std::move(operations), std::move(done)});
 }
 
 boost::asio::awaitable<bool> Commit::done() const {

@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -133,34 +134,47 @@ void tell_history(ShardAdmin& shard, const BanTarget& target, HistoryKind kind,
         target.user, {.kind = kind, .time = wall_now(), .client = target.client, .why = why});
 }
 
+/// Stores a ban, or its end. It is called right after the change in memory, on the same thread: two
+/// requests about one target must reach memory and store in the same order.
+using StoreChange = std::function<void()>;
+
 /// Bans the target from logging in. False if there are too many bans; nothing if a shard does not
 /// answer in time.
 awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Millis until,
-                                     std::string reason) {
+                                     std::string reason, StoreChange store) {
     const Millis now = monotonic_now();
-    if (target.address)
-        co_return api.address_limits.order_ban(*target.address, now, until, std::move(reason));
-    const auto at_home = [target, now, until, reason](ShardAdmin& shard) {
+    if (target.address) {
+        const bool is_ordered =
+            api.address_limits.order_ban(*target.address, now, until, std::move(reason));
+        if (is_ordered) store();
+        co_return is_ordered;
+    }
+    const auto at_home = [target, now, until, reason, store](ShardAdmin& shard) {
         const bool is_ordered =
             shard.client_limits().order_ban(target.user, target.client, now, until, reason);
-        if (is_ordered) tell_history(shard, target, HistoryKind::banned, reason);
-        return is_ordered;
+        if (!is_ordered) return false;
+        store();
+        tell_history(shard, target, HistoryKind::banned, reason);
+        return true;
     };
     co_return co_await api.shards.ask_home(target.user, at_home);
 }
 
 /// False if there was no such ban.
-awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target) {
+awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target, StoreChange store) {
     const Millis now = monotonic_now();
     if (target.address) {
         const auto lifted = api.address_limits.lift_everywhere(*target.address, now);
         api.shards.send(0, [lift = lifted.lift](ShardAdmin& first) { first.tell_lift(lift); });
+        if (lifted.was_banned) store();
         co_return lifted.was_banned;
     }
-    const auto at_home = [target, now](ShardAdmin& shard) {
+    const auto at_home = [target, now, store](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
-        if (is_lifted) tell_history(shard, target, HistoryKind::ban_lifted, "");
-        return is_lifted;
+        if (!is_lifted) return false;
+        store();
+        tell_history(shard, target, HistoryKind::ban_lifted, "");
+        return true;
     };
     co_return co_await api.shards.ask_home(target.user, at_home);
 }
@@ -192,15 +206,14 @@ std::vector<DelayedByClients> delayed_of(const BanTarget& target,
     return all;
 }
 
-std::vector<Operation> ban_operations(const BanTarget& target, std::optional<Millis> time,
+std::vector<Operation> ban_operations(const BanTarget& target, WallMillis ends,
                                       const std::string& reason) {
-    const WallMillis now = wall_now();
     std::vector<Operation> operations;
     operations.emplace_back(DropEndedBans{expiry_clock(monotonic_now())});
     operations.emplace_back(PutBan{.user = target.user,
                                    .client = target.client,
                                    .address = target.address_text(),
-                                   .ends = time ? now + *time : 0,
+                                   .ends = ends,
                                    .reason = reason});
     return operations;
 }
@@ -226,13 +239,17 @@ awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
     if (terms.seconds) time = static_cast<Millis>(*terms.seconds) * 1000;
 
     const Millis until = time ? monotonic_now() + *time : for_good;
-    const auto ordered = co_await order(api, target, until, reason);
+    const WallMillis ends = time ? wall_now() + *time : 0;
+    const Commit commit(api);
+    const StoreChange store = [submit = commit.submit(), target, ends, reason] {
+        submit(ban_operations(target, ends, reason));
+    };
+    const auto ordered = co_await order(api, target, until, reason, store);
     if (!ordered) co_return shard_unavailable();
     if (!*ordered)
         co_return api_refusal(
             ApiError::limit_reached,
             fmt::format("there are {} bans already: lift some first", most_ordered_bans));
-    const Commit commit(api, ban_operations(target, time, reason));
     const auto gone = co_await throw_out(api, target);
     auto delayed = delayed_of(target, gone ? gone->banned : std::vector<BannedClient>());
     const bool cancelled = co_await cancel_of_clients(api, std::move(delayed));
@@ -248,12 +265,15 @@ awaitable<ApiReply> set_ban(const ApiContext& api, const ApiRequest& request) {
 
 awaitable<ApiReply> lift_ban(const ApiContext& api, const ApiRequest& request) {
     const BanTarget target = target_of(terms_in(request.query));
-    const auto lifted = co_await lift(api, target);
+    const Commit commit(api);
+    const StoreChange store = [submit = commit.submit(), target] {
+        std::vector<Operation> operations;
+        operations.emplace_back(DropBan{target.user, target.client, target.address_text()});
+        submit(std::move(operations));
+    };
+    const auto lifted = co_await lift(api, target, store);
     if (!lifted) co_return shard_unavailable();
     if (!*lifted) co_return api_refusal(ApiError::unknown_ban, "no such ban");
-    std::vector<Operation> operations;
-    operations.emplace_back(DropBan{target.user, target.client, target.address_text()});
-    const Commit commit(api, std::move(operations));
     if (!co_await commit.done())
         co_return store_refusal(
             api, "the ban is lifted, but may come back at the next start of the gateway");
