@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <stdexcept>
 #include <string_view>
 
+#include "server/base/certificate_expiry.h"
 #include "server/base/files/whole_file.h"
 #include "server/transport/tls/pem.h"
 
@@ -58,23 +58,6 @@ std::string common_name(X509* certificate) {
     std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
     OPENSSL_free(text);
     return name;
-}
-
-/// An unreadable time counts as passed.
-std::int64_t expiry_of(const X509* certificate) {
-    std::tm end{};
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return 0;
-    return ::timegm(&end);
-}
-
-/// The earliest expiry of the context's certificate and its chain.
-std::int64_t first_expiry(SSL_CTX* context) {
-    std::int64_t first = expiry_of(SSL_CTX_get0_certificate(context));
-    STACK_OF(X509)* chain = nullptr;
-    if (SSL_CTX_get0_chain_certs(context, &chain) != 1) return first;
-    for (int i = 0; i < sk_X509_num(chain); ++i)
-        first = std::min(first, expiry_of(sk_X509_value(chain, i)));
-    return first;
 }
 
 /// Refuses clients with a revoked certificate. If the list has expired, all clients are refused
