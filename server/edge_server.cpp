@@ -40,6 +40,7 @@ EdgeServer::~EdgeServer() = default;
 /// A link to a node that has lost the data ends when that node restarts.
 void EdgeServer::look() {
     look_after_drain();
+    server_.look_at_certificates();
     const ClusterView view = cluster_.view();
     const ClusterView::Node* const owner = other_owner(view);
     const auto now = std::chrono::steady_clock::now();

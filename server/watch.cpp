@@ -57,6 +57,7 @@ void Watch::end() {
 
 bool Watch::is_to_end(const Reload& reload) {
     service::tell_alive();
+    links_.warn_daily();
     const timespec at_once{};
     const int signal = sigtimedwait(&signals_, nullptr, &at_once);
     if (signal == SIGHUP && reload) on_hangup(reload);
@@ -164,6 +165,7 @@ void Watch::begin_upgrade() {
 void Watch::look_after(Server& server) {
     give_back_memory(server.admission().open());
     server.look_at_certificates();
+    links_.warn_daily();
 }
 
 /// When many connections have closed, the allocator would keep their memory. While it gives memory

@@ -6,12 +6,14 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "server/base/clock.h"
 #include "server/limits/drain.h"
 #include "server/limits/upgrade_state.h"
 #include "server/settings/config_reload.h"
+#include "server/start/certificate_watch.h"
 
 namespace pulsegate {
 
@@ -34,6 +36,9 @@ public:
     /// reload, and tells the service manager that the process is alive. For a node that does not
     /// serve yet.
     bool is_to_end(const Reload& reload = {});
+
+    /// Warns of certificates of this node's link that expire soon: now, and then once a day.
+    void watch_links(std::vector<CertificateEnd> ends) { links_.use(std::move(ends)); }
 
     bool has_store_failed() const { return store_failed_; }
 
@@ -72,6 +77,7 @@ private:
     std::atomic<bool> store_failed_{false};
     bool stops_at_once_ = false;
     const Millis watchdog_;
+    CertificateWatch links_;
     Upgrade upgrade_{};
     std::mutex mutex_;
     std::optional<DrainTerms> asked_;        ///< over the API

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "server/cluster/link/link_certificates.h"
+
 namespace pulsegate {
 
 /// A node's knowledge about its cluster, as a copy for the HTTP API and metrics.
@@ -57,6 +59,7 @@ struct ClusterView {
     std::vector<Owned> partitions{};  ///< partitions by number
     Redis redis{};
     Counters counters{};
+    std::vector<LinkCertificate> certificates{};  ///< empty if the link has no TLS
 };
 
 /// Is there another node that takes over when this one stops in order? A node that is silent may

@@ -141,8 +141,7 @@ void Membership::Impl::join(Deadline deadline) {
     holdings_.begin(node_.incarnation());
 }
 
-/// Tries until there is an answer or no time is left. Each failed attempt may have taken effect in
-/// Redis, completely or not at all.
+/// Tries until there is an answer or no time is left. Failed attempts may have had their effect.
 template <class Act>
 Membership::Result Membership::Impl::attempt(Deadline deadline, const Act& act) {
     for (;;) {
@@ -462,6 +461,7 @@ ClusterView Membership::Impl::view() const {
     const std::lock_guard lock(mutex_);
     ClusterView view = view_;
     view.may_serve = lease_.holds();
+    view.certificates = link_.certificates();
     return view;
 }
 

@@ -15,14 +15,28 @@ constexpr std::int64_t warned_before = 14 * seconds_a_day;
 void warn_of(const CertificateEnd& certificate, std::int64_t now) {
     const auto left = certificate.end - now;
     if (left > warned_before) return;
-    const auto when = rfc3339(certificate.end * 1000);
-    if (left <= 0)
-        return spdlog::error(
+    const auto& [file, end, setting] = certificate;
+    const auto when = rfc3339(end * 1000);
+    const auto days = left / seconds_a_day;
+    const bool is_of_link = setting != "tls-cert";
+    if (left <= 0 && is_of_link)
+        spdlog::error(
+            "{}: {} has not been valid since {}: other nodes refuse it; renew it, and restart the "
+            "nodes one after the other",
+            setting, file, when);
+    else if (left <= 0)
+        spdlog::error(
             "tls-cert: {} has not been valid since {}: clients refuse it; renew it, and send "
             "SIGHUP",
-            certificate.file, when);
-    spdlog::warn("tls-cert: {} is valid until {}, for {} more days; renew it, and send SIGHUP",
-                 certificate.file, when, left / seconds_a_day);
+            file, when);
+    else if (is_of_link)
+        spdlog::warn(
+            "{}: {} is valid until {}, for {} more days; renew it, and restart the nodes one after "
+            "the other",
+            setting, file, when, days);
+    else
+        spdlog::warn("tls-cert: {} is valid until {}, for {} more days; renew it, and send SIGHUP",
+                     file, when, days);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ class EverythingTest(unittest.TestCase):
         cls.certificate, key = authority.issue("localhost")
         gateway = cls.enterClassContext(Gateway(
             "--cluster", redis.url, "--node-name", "first", "--link-listen", f"127.0.0.1:{free_port()}",
+            "--link-cert", cls.certificate, "--link-key", key, "--link-ca", authority.ca,
             "--auth-hook", "http://127.0.0.1:9", "--jwt-jwks-url", "http://127.0.0.1:9",
             "--webhook", "http://127.0.0.1:9", "--listen", "mqtts://127.0.0.1:0",
             "--tls-cert", cls.certificate, "--tls-key", key, keeps=True))
@@ -211,6 +212,33 @@ class CertificateWarningTest(unittest.TestCase):
             self.assertNotIn(f"tls-cert: {late}", gateway.log)
             self.assertEqual(gateway.ask("POST", "/api/v1/reload")[0], 200)
             wait_until(lambda: len(re.findall(warning, gateway.log)) == 2, what="a second warning")
+
+    def test_the_nodes_of_a_cluster_tell_when_the_certificates_of_their_links_end(self):
+        redis = self.enterContext(RedisServer())
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        ends = {"soon": TWO_WEEKS - 3600, "late": TWO_WEEKS + 86_400, "gone": -3600}
+        for name, seconds in ends.items():
+            certificate, key = authority.issue(name, host="localhost", seconds=seconds)
+            http = free_port()
+            node = Gateway("--cluster", redis.url, "--node-name", name, "--link-listen", f"127.0.0.1:{free_port()}",
+                           "--link-cert", certificate, "--link-key", key, "--link-ca", authority.ca,
+                           "--listen", f"mqtt://127.0.0.1:{free_port()}", "--listen", f"http://127.0.0.1:{http}", listen=False,
+                           keeps=True)
+            self.addCleanup(node.kill)
+            node.launch().wait_for_log("ready: " if name == "soon" else "standing by: ")
+            node.http_port = http
+            told = {labels["file"]: end for labels, end in
+                    samples_of(node.get("/metrics")[1], "pulsegate_link_certificate_expiry_timestamp_seconds")}
+            self.assertEqual(set(told), {certificate, authority.ca}, name)
+            self.assertAlmostEqual(told[certificate], time.time() + seconds, delta=600)
+            self.assertGreater(told[authority.ca], time.time() + 30 * 86_400)
+            lines = re.findall(r" (\w+) (link-c\w+): \S+ (.*) \d{4}-\S+ (.*)", node.log)
+            renew = "renew it, and restart the nodes one after the other"
+            self.assertEqual(lines, {
+                "soon": [("warning", "link-cert", "is valid until", f"for 13 more days; {renew}")],
+                "late": [],
+                "gone": [("error", "link-cert", "has not been valid since", f"other nodes refuse it; {renew}")]}[name])
 
 
 if __name__ == "__main__":

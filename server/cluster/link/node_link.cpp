@@ -37,6 +37,8 @@ std::string link_text(const asio::ip::tcp::endpoint& endpoint) {
 NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<LinkHello()> hello)
     : pause_(pause),
       tls_(link_tls(settings)),
+      certificates_(tls_ ? link_certificates(settings, tls_->native_handle())
+                         : std::vector<LinkCertificate>()),
       hello_(std::move(hello)),
       listener_(io_, settings, tls_, hello_),
       address_(settings.address.empty() ? link_text(listener_.address()) : settings.address) {

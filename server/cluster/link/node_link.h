@@ -12,9 +12,11 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "server/base/clock.h"
 #include "server/cluster/link/home_dial.h"
+#include "server/cluster/link/link_certificates.h"
 #include "server/cluster/link/link_listener.h"
 #include "server/cluster/link/link_probe.h"
 #include "server/cluster/link/link_settings.h"
@@ -35,6 +37,9 @@ public:
 
     /// The address for other nodes.
     const std::string& address() const { return address_; }
+
+    /// Empty without certificates.
+    const std::vector<LinkCertificate>& certificates() const { return certificates_; }
 
     /// Asks all these nodes repeatedly until the next call.
     void watch(std::set<std::string> addresses);
@@ -78,6 +83,7 @@ private:
     boost::asio::io_context io_{1};
     const std::chrono::milliseconds pause_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
+    const std::vector<LinkCertificate> certificates_;
     const std::function<LinkHello()> hello_;
     LinkListener listener_;
     std::string address_;

@@ -48,8 +48,8 @@ void add_certificate_families(Families& families, const AdminHost& host) {
     auto& ends = families.gauges("pulsegate_certificate_expiry_timestamp_seconds",
                                  "When a certificate that is in use, or the first one of its chain "
                                  "to expire, stops being valid.");
-    for (const auto& [file, end] : certificates)
-        Families::add(ends, {{"file", file}}, static_cast<double>(end));
+    for (const CertificateEnd& certificate : certificates)
+        Families::add(ends, {{"file", certificate.file}}, static_cast<double>(certificate.end));
 }
 
 /// Adds the metrics of the process, with the names that all programs use.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <chrono>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -71,6 +72,27 @@ void add(std::vector<MetricFamily>& families, const char* name, const char* help
     (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
 }
 
+void add_link_certificates(std::vector<MetricFamily>& families, const ClusterView& view) {
+    if (view.certificates.empty()) return;
+    MetricFamily& family = families.emplace_back();
+    family.name = "pulsegate_link_certificate_expiry_timestamp_seconds";
+    family.help =
+        "When this node's certificate for other nodes, or the CA that signed it, stops being "
+        "valid.";
+    family.type = MetricType::Gauge;
+    std::map<std::string, double> ends;  // one file may be both
+    for (const LinkCertificate& certificate : view.certificates) {
+        const auto end = static_cast<double>(certificate.end);
+        double& earliest = ends.try_emplace(certificate.file, end).first->second;
+        earliest = std::min(earliest, end);
+    }
+    for (const auto& [file, end] : ends) {
+        auto& metric = family.metric.emplace_back();
+        metric.label = {{"file", file}};
+        metric.gauge.value = end;
+    }
+}
+
 }  // namespace
 
 boost::asio::awaitable<ApiReply> show_cluster(const ApiContext& api, const ApiRequest&) {
@@ -134,6 +156,7 @@ std::vector<MetricFamily> cluster_metrics(const ClusterView& view) {
             counters.confirms);
     counter("pulsegate_cluster_rewrites_total", "How often an emptied Redis was filled again.",
             counters.rewrites);
+    add_link_certificates(families, view);
     return families;
 }
 

@@ -16,6 +16,7 @@ namespace pulsegate {
 struct CertificateEnd {
     std::string file;
     std::int64_t end;  ///< seconds since 1970
+    std::string setting = "tls-cert";
 };
 
 /// Reads the settings again, as SIGHUP does, and calls back on another thread.
