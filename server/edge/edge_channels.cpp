@@ -180,20 +180,20 @@ void EdgeChannels::lose(std::uint64_t link) {
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
         if (name.link == link) lost_.push_back({connection, since});
-    if (!lost_.empty()) rounds_.later([this] { lose_some(); });
+    if (!lost_.empty()) rounds_.later([this] { lose_some_edges(); });
     rounds_.go_on();
 }
 
 /// Takes some clients in each turn, because an edge may have so many that all at once would delay
 /// other clients.
-void EdgeChannels::lose_some() {
+void EdgeChannels::lose_some_edges() {
     for (std::size_t i = 0; i < lost_a_turn && !lost_.empty(); ++i) {
         lost_.back().connection->lose_edge(lost_.back().since);
         lost_.pop_back();
     }
     transport_.end_turn();
     if (lost_.empty()) return;
-    rounds_.later([this] { lose_some(); });
+    rounds_.later([this] { lose_some_edges(); });
     rounds_.go_on();
 }
 

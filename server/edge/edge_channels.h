@@ -71,7 +71,7 @@ private:
     void open(const ChannelName& name, const EdgeFrame& frame);
     Millis time_on_link(std::uint64_t link) const;
     void lose(std::uint64_t link);
-    void lose_some();
+    void lose_some_edges();
     void put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents);
     void flush();
     void go_on_sending();

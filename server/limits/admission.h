@@ -88,6 +88,7 @@ public:
 private:
     bool give_back(std::size_t used);
 
+    /// The most refused connections that may be open at once to receive the reason.
     static constexpr std::size_t most_told_why = 64;
     static constexpr Millis weighing_interval = 50;
     static constexpr std::size_t message_growth = 4 * 1024 * 1024;

@@ -295,7 +295,7 @@ class AbuseTest(unittest.TestCase):
 class FileLimitTest(unittest.TestCase):
     """With 256 files there is room for some clients, and 64 more are told that there is none."""
 
-    COURTESY = 64
+    MOST_TOLD_WHY = 64
 
     def setUp(self):
         self.gateway = self.enterContext(Gateway("--login-timeout", "60s", file_limit=256))
@@ -324,7 +324,7 @@ class FileLimitTest(unittest.TestCase):
         self.gateway.connect("late").ping()
 
     def test_beyond_the_file_limit_new_connections_wait_and_nothing_spins(self):
-        flood = [raw(self.gateway) for _ in range(self.COURTESY + 40)]
+        flood = [raw(self.gateway) for _ in range(self.MOST_TOLD_WHY + 40)]
         self.gateway.wait_for_log("new connections wait.*ulimit -n")
         before, started = self.gateway.cpu_seconds(), time.monotonic()
         while time.monotonic() < started + 2:

@@ -260,7 +260,7 @@ void Inboxes::take_out(const User& user, const std::vector<std::uint64_t>& stamp
         [&](Outbox& outbox) { outbox.take_queued_if(is_among_them); });
 }
 
-void Inboxes::return_from(Session& session, Millis now) {
+void Inboxes::return_messages_of(Session& session, Millis now) {
     Session* const inbox = session.is_inbox() ? nullptr : find(session.user);
     if (!inbox) return;
     begin_anew(*inbox, now);

@@ -66,7 +66,7 @@ public:
     /// them.
     void take_out(const User& user, const std::vector<std::uint64_t>& stamps);
     /// The session of a device ends: its messages from the inbox go back there.
-    void return_from(Session& session, Millis now);
+    void return_messages_of(Session& session, Millis now);
     /// Restarts the inbox's expiry, as a new message does.
     void begin_anew(Session& inbox, Millis now);
     /// The inbox of the user if it is no longer needed: it is empty, and no device has messages

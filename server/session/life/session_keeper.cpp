@@ -65,7 +65,7 @@ void SessionKeeper::discard(Session& session, Millis now) {
     if (was_device && !session.user.has_device()) rooms_.last_device_went(session.user.name);
     replay_.forget(session);
     packets_.stop(session);
-    inboxes_.return_from(session, now);
+    inboxes_.return_messages_of(session, now);
     if (session.is_inbox()) inboxes_.forget(session);
     end_owner(session, given_back, now);
     session.state.exchanges().clear();

@@ -20,8 +20,8 @@ namespace pulsegate {
 /// not released yet. Without an exchange it takes 16 bytes, and about 300 to 800 after an exchange
 /// of QoS 2 from the client. It belongs to its session, and to the shard's thread.
 ///
-/// The outbox and the list of answers exist only while they have something in them. Otherwise
-/// `outbox` and `answers` return empty ones. Returned references are valid until the next change.
+/// The outbox and the list of answers may be missing while they are empty. Then `outbox` and
+/// `answers` return empty ones. Returned references are valid until the next change.
 class Exchanges {
 public:
     /// These are the exchanges of an inbox. Its outbox exists as long as they do. Call it before
