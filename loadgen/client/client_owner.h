@@ -66,7 +66,8 @@ public:
         (void)client, (void)message, (void)is_same, (void)now;
     }
 
-    /// QoS 2: PUBREC with success. The server has the message, and `acknowledged` follows.
+    /// QoS 2: PUBREC with success, once for each that comes. The server has the message;
+    /// `acknowledged` or `in_doubt` follows.
     virtual void taken_over(MqttClient& client, std::uint64_t tag, Time now) {
         (void)client, (void)tag, (void)now;
     }

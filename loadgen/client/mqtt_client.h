@@ -60,7 +60,7 @@ public:
     /// if the server's Receive Maximum is reached. `tag` is passed to `acknowledged` and
     /// `in_doubt`. The client chooses the packet identifier.
     bool publish(Publish message, std::uint64_t tag);
-    /// PUBACK or PUBREC, if the owner acknowledges messages. Nothing is sent after the connection.
+    /// PUBACK or PUBREC, if the owner acknowledges messages. Nothing is sent without a connection.
     void acknowledge(QoS qos, std::uint16_t packet_id);
     void ping(Time now);
     /// No longer expects an answer to the oldest ping. If the answer still comes, it is ignored, or

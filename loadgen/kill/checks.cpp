@@ -75,7 +75,9 @@ std::vector<CheckResult> checks_of(const PresenceBook& presence) {
         return check(name, promise, count, what, presence.told(), "no presence was reported");
     };
     return {
-        one("presence_order", "no watcher was told an older version of a user, or another state",
+        one("presence_order",
+            "no watcher was told an older version of a user, or another state with the "
+            "same version",
             presence.fallen(), "versions fell"),
         one("presence_states", "every watcher was told the true states", presence.untrue(),
             "untrue states"),

@@ -79,9 +79,11 @@ void Client::subscribe(const std::string& filter, QoS qos) {
 }
 
 void Client::closed(load::MqttClient&, const load::Ending& ending, Time now) {
-    if (ending.by == load::EndedBy::violation)
+    // On a connection, only a packet that is too large ends it by this machine.
+    if (ending.by == load::EndedBy::violation ||
+        (ending.by == load::EndedBy::local && is_online(ending.stage)))
         scene_.book.note_fault(fmt::format("a bad packet to {}: {}", id_, ending.cause), now);
-    if (ending.stage == Stage::logging_in) refusal_ = ending.cause;
+    if (ending.by == load::EndedBy::refusal) refusal_ = ending.cause;
     connection_ended(is_online(ending.stage), now);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cstdio>
 
@@ -64,9 +65,14 @@ bool FeedReader::read_page(Time now) {
             now);
         return false;
     }
-    for (const auto& each : list->get_array())
+    for (const auto& each : list->get_array()) {
         if (const auto shown = load::read_user_presence(each))
             scene_.presence.tell(name, shown->user, {shown->online, shown->version}, now);
+        else
+            scene_.book.note_fault(fmt::format("the feed has a change that can't be read: {:.80}",
+                                               boost::json::serialize(each)),
+                                   now);
+    }
     cursor_ = text_of(page, "cursor");
     const auto* more = page.if_contains("more");
     return more && more->is_bool() && more->get_bool();

@@ -52,8 +52,9 @@ bool accepts_connections(const load::SocketAddress& server) {
 
 }  // namespace
 
-KillRun::KillRun(const Options& options)
+KillRun::KillRun(const Options& options, load::Interruption& interruption)
     : options_(options),
+      interruption_(interruption),
       scene_{.loop = loop_,
              .options = options,
              .run = number_of_run(),
@@ -74,10 +75,10 @@ KillRun::KillRun(const Options& options)
 Results KillRun::run() {
     for (const auto& node : options_.nodes)
         if (accepts_connections(node.address))
-            throw std::runtime_error(
-                fmt::format("port {} is in use: name a free one with --port, and have the broker "
-                            "listen there; --edges needs the next port as well",
-                            node.port));
+            throw std::runtime_error(fmt::format(
+                "port {} is in use: name a free one with --port, and have the broker "
+                "listen there{}",
+                node.port, options_.edges ? "; --edges needs the next port as well" : ""));
     start_broker(first_start_patience);
     set_up();
     end_at_random_moments();

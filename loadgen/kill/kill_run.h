@@ -19,7 +19,7 @@ namespace pulsegate::kill {
 /// waits until all messages have arrived that will arrive.
 class KillRun {
 public:
-    explicit KillRun(const Options& options);
+    KillRun(const Options& options, load::Interruption& interruption);
 
     /// Throws std::runtime_error if the broker does not serve, and load::Interrupted.
     Results run();
@@ -58,7 +58,7 @@ private:
     void show_progress(Time now);
 
     const Options& options_;
-    load::Interruption interruption_;
+    load::Interruption& interruption_;
     load::Loop loop_;
     Scene scene_;
     const DataFolder data_;

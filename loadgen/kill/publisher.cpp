@@ -138,24 +138,21 @@ void Publisher::transmit(std::uint64_t tag) {
                    tag);
 }
 
-/// The client has sent the messages in flight again, if the session is still there. If it is gone,
-/// messages at QoS 1 are sent as new ones.
+/// The client has sent the messages in flight again if the session is still there.
 void Publisher::on_login(bool session_present) {
     if (has_session_ && !session_present) scene().book.lose_session(id(), online_since());
     has_session_ = true;
-    const auto again = in_flight_;  // a refusal removes a message meanwhile
-    for (const auto& [tag, one] : again) {
+    for (const auto& [tag, one] : in_flight_)
         for (const Stream& copy : copies_of(one.message.stream, scene().audience))
             scene().book.send_again({copy, one.message.number});
-        if (!session_present) transmit(tag);
-    }
+    for (const std::uint64_t tag : std::exchange(to_transmit_, {})) transmit(tag);
 }
 
-/// The session is gone. Messages at QoS 2 are not sent again: they could arrive twice, because
-/// nobody knows whether the broker has them.
+/// The session is gone. Messages at QoS 1 are sent as new ones. Those at QoS 2 are not sent again:
+/// they could arrive twice, because nobody knows whether the broker has them.
 void Publisher::in_doubt(load::MqttClient&, std::uint64_t tag) {
     const InFlight& one = in_flight_.at(tag);
-    if (qos_of(one.message) != QoS::exactly_once) return;
+    if (qos_of(one.message) != QoS::exactly_once) return to_transmit_.push_back(tag);
     if (!one.is_settled)
         for (const Stream& copy : copies_of(one.message.stream, scene().audience))
             scene().book.give_up({copy, one.message.number});

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <vector>
 
 #include "loadgen/kill/client.h"
 
@@ -44,6 +45,7 @@ private:
     const std::uint16_t number_;
     std::discrete_distribution<std::size_t> kinds_;
     std::map<std::uint64_t, InFlight> in_flight_;  ///< by tag, in the order of the first send
+    std::vector<std::uint64_t> to_transmit_;       ///< tags of those that need a new transmission
     std::uint64_t last_tag_ = 0;
     bool publishing_ = false;
     bool paused_ = false;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "loadgen/net/http.h"
+#include "loadgen/units.h"
 
 namespace pulsegate::kill {
 
@@ -16,7 +17,8 @@ void fill_rooms(const Scene& scene) {
         const auto answer = load::ask({.url = scene.http + target, .body = body});
         if (answer.status != 200)
             throw std::runtime_error(fmt::format("--http: {} was answered with status {}: {:.80}",
-                                                 target, answer.status, answer.body));
+                                                 target, answer.status,
+                                                 load::printable(answer.body)));
     }
 }
 

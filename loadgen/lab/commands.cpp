@@ -181,7 +181,8 @@ int run(const KillCommand& command) {
     const auto& options = command.options;
     Output json("--json", options.json);
     fmt::print(stderr, "kill: seed {}\n", options.seed);
-    const auto results = kill::KillRun(options).run();
+    Interruption interruption;
+    const auto results = kill::KillRun(options, interruption).run();
     const auto checks = kill::checks_of(results);
     fmt::print(options.json == "-" ? stderr : stdout, "{}",
                kill::text_report(options, results, checks));

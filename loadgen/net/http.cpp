@@ -121,7 +121,8 @@ HttpAnswer ask(const HttpRequest& request) try {
     auto answer = connection.read();
     constexpr std::string_view protocol = "HTTP/1.1 ";
     const auto head = answer.find("\r\n\r\n");
-    if (!answer.starts_with(protocol.substr(0, 7)) || head == std::string::npos)
+    if (!answer.starts_with(protocol.substr(0, 7)) || head == std::string::npos ||
+        head < protocol.size())
         fail("the answer is no HTTP");
     int status = 0;
     std::from_chars(answer.data() + protocol.size(), answer.data() + head, status);

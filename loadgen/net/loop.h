@@ -43,8 +43,8 @@ public:
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
-    /// Waits for events, no longer than until `when`, and handles them. For a program that goes on
-    /// in between, instead of `run`.
+    /// Waits for events, no longer than until `when`, and handles them. For a program that has
+    /// a loop of its own, instead of `run`.
     void run_once(Time when);
 
     /// Returns after `stop`.
