@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "loadgen/kill/book.h"
 #include "loadgen/kill/checks.h"
@@ -444,6 +447,25 @@ TEST_CASE_FIXTURE(Pages, "kill: a session that is gone is a fault") {
     CHECK(book.sessions_lost() == 1);
     CHECK_FALSE(keeps(book));
     CHECK(only_fault() == "session lost: receiver 5");
+}
+
+TEST_CASE_FIXTURE(Pages, "kill: each promise has a check, which says how often it was broken") {
+    using Outcome = pulsegate::load::CheckResult::Outcome;
+    const auto outcome = [this](std::string_view name) {
+        const auto checks = checks_of(book);
+        const auto found = std::ranges::find(checks, name, &pulsegate::load::CheckResult::name);
+        REQUIRE(found != checks.end());
+        return std::pair(found->outcome, found->detail);
+    };
+    CHECK(outcome("lost").first == Outcome::skipped);
+    CHECK(checks_of(Results{}).front().outcome == Outcome::failed);  // nothing was acknowledged
+    const auto message = acknowledged(qos_2);
+    CHECK(outcome("lost") == std::pair(Outcome::failed, std::string("1 lost")));
+    CHECK(outcome("early").first == Outcome::skipped);
+    receive(message);
+    receive(message);
+    CHECK(outcome("lost").first == Outcome::passed);
+    CHECK(outcome("repeated") == std::pair(Outcome::failed, std::string("1 wrongly repeated")));
 }
 
 TEST_CASE_FIXTURE(Pages, "kill: words of the broker are told in printable characters") {

@@ -182,10 +182,10 @@ TEST_CASE("a bad value is an error of one line that names option, value and reme
         {{"capacity", "--objective", "p98=1s"}, "--objective 'p98=1s': write objectives such as"},
         {{"plan", "many", "a.json"}, "plan 'many': write a whole number"},
         {{"--metrics", "127.0.0.1:8080/metrics"},
-         "--metrics '127.0.0.1:8080/metrics': write the metrics' address as http://HOST"},
-        {{"--metrics", "https://a/metrics"}, "--metrics 'https://a/metrics': write the metrics'"},
-        {{"--metrics", "http://a:0/metrics"}, "--metrics 'http://a:0/metrics': the port of"},
-        {{"--metrics", "http:///metrics"}, "--metrics 'http:///metrics': write the metrics'"},
+         "--metrics '127.0.0.1:8080/metrics': write the address as http://HOST:PORT"},
+        {{"--metrics", "https://a/metrics"}, "--metrics 'https://a/metrics': write the address"},
+        {{"--metrics", "http://a:0/metrics"}, "--metrics 'http://a:0/metrics': write a port from"},
+        {{"--metrics", "http:///metrics"}, "--metrics 'http:///metrics': write the address"},
         {{"--http-rate", "5"}, "--http-rate: there is no HTTP API to ask; name it"},
         {{"--http-token-file", "t"}, "--http-token-file: there is no HTTP API to ask"},
         {{"--scale", "1000"}, "15000 times 1000 is more than 10,000,000"},
@@ -227,12 +227,39 @@ TEST_CASE("kill has options of its own") {
                                        "--", "mosquitto", "-c", "mosquitto.conf"}))
             .options;
     CHECK(options.kills == 3);
-    CHECK(options.broker.port() == 1884);
-    CHECK(options.http.port() == 0);
+    CHECK(options.nodes.at(0).port == 1884);
+    CHECK(options.http == 0);
     CHECK(options.json == "a.json");
     CHECK(options.command == std::vector<std::string>{"mosquitto", "-c", "mosquitto.conf"});
     CHECK(complaint_about({"--json", "a.json", "kill", "--", "true"}) ==
           "kill: write its options, such as --json, after it");
+}
+
+TEST_CASE("kill's options take the quantities of the others, and name the remedy") {
+    const auto options =
+        std::get<KillCommand>(
+            command({"kill", "--gateway", "/proc/self/exe", "--cluster", "redis://127.0.0.1:6379",
+                     "--edges", "--rate", "600/s", "--version", "5", "--without", "qos1,presence",
+                     "--without", "wills", "--host", "::1"}))
+            .options;
+    CHECK(options.rate == 600);
+    CHECK(options.v5_0);
+    CHECK_FALSE(options.v3_1_1);
+    CHECK_FALSE(options.presence);
+    CHECK(options.kinds.count(pulsegate::kill::Kind::qos_1) == 0);
+    CHECK(options.kinds.count(pulsegate::kill::Kind::will) == 0);
+    CHECK(options.kinds.count(pulsegate::kill::Kind::qos_2) == 1);
+    REQUIRE(options.nodes.size() == 2);
+    CHECK(options.mqtt_url(1) == "mqtt://[::1]:1884");
+    CHECK(options.http_url(1) == "http://[::1]:8081");
+    CHECK(complaint_about({"kill", "--kills", "many", "--", "true"}) ==
+          "--kills 'many': write a whole number, such as 15000");
+    CHECK(complaint_about({"kill", "--rate", "0", "--", "true"}) ==
+          "--rate '0': write a rate from 0.1 to 1000000/s");
+    CHECK(complaint_about({"kill", "--version", "3", "--", "true"}) ==
+          "--version '3': write 5, 3.1.1 or both");
+    CHECK(complaint_about({"kill", "--host", "192.0.2.1", "--", "true"}) ==
+          "--host '192.0.2.1': write a loopback address: the broker is started here");
 }
 
 TEST_CASE("without a command kill starts a gateway with an HTTP API") {
@@ -240,5 +267,5 @@ TEST_CASE("without a command kill starts a gateway with an HTTP API") {
         std::get<KillCommand>(command({"kill", "--gateway", "/proc/self/exe"})).options;
     CHECK(options.command.empty());
     CHECK(options.gateway == "/proc/self/exe");
-    CHECK(options.http.port() == 8080);
+    CHECK(options.http == 8080);
 }

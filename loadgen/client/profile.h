@@ -23,8 +23,8 @@ struct Endpoint {
 
 /// How clients connect, and under which names. All clients of a group share it. It outlives them.
 struct ClientProfile {
-    std::vector<Endpoint> endpoints;     ///< at least one; client `number` takes `number % size`
-    std::vector<SocketAddress> sources;  ///< likewise; empty: the kernel chooses
+    std::vector<Endpoint> endpoints;       ///< at least one; client `number` takes `number % size`
+    std::vector<SocketAddress> sources{};  ///< likewise; empty: the kernel chooses
     bool websocket = false;
     const TlsContext* tls = nullptr;  ///< nullptr: plain
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <utility>
 
 #include "loadgen/report/judging.h"
@@ -16,14 +15,16 @@ using load::show_count;
 namespace {
 
 /// A check of one kind of fault. It is skipped if nothing was there that could have been faulty.
-CheckResult check(const char* name, const char* promise, std::uint64_t count, const char* what,
-                  std::uint64_t judged, const char* why_skipped) {
+CheckResult check_faults(const char* name, const char* promise, std::uint64_t count,
+                         const char* what, std::uint64_t judged, const char* why_skipped) {
     if (judged + count == 0) return load::skipped(name, promise, why_skipped);
     return load::none_of(name, promise, count, fmt::format("{} {}", show_count(count), what));
 }
 
-CheckResult check_acknowledged(std::uint64_t count) {
+CheckResult check_acknowledged(const Book& book) {
     using Outcome = CheckResult::Outcome;
+    std::uint64_t count = 0;
+    for (const Kind kind : all_kinds) count += book.counts(kind).acknowledged;
     return {"acknowledged", "the broker acknowledged messages",
             count > 0 ? Outcome::passed : Outcome::failed, static_cast<double>(count),
             show_count(count) + " acknowledged"};
@@ -48,31 +49,32 @@ std::vector<CheckResult> checks_of(const Book& book) {
     }
     const auto wills = book.counts(Kind::will).sent;
     return {
-        check_acknowledged(all.acknowledged),
-        check("lost", "every acknowledged message arrived", all.lost, "lost", all.acknowledged,
-              "nothing was acknowledged"),
-        check("repeated", "no message came again where MQTT forbids it", all.wrongly_repeated,
-              "wrongly repeated", all.sent, "no messages were sent"),
-        check("reordered", "messages came in order", all.out_of_order, "out of order", ordered,
-              "no messages were sent that have an order"),
-        check("early", "no delayed message and no will came early", all.early, "early",
-              wills + book.counts(Kind::delayed).acknowledged,
-              "no delayed messages and no wills were sent"),
-        check("outdated", "no message came after its expiry", all.outdated, "outdated",
-              book.counts(Kind::mixed).sent, "no messages with an expiry were sent"),
-        check("unwanted", "no will came that was taken back", all.unwanted, "unwanted", wills,
-              "no wills were set"),
-        check("sessions", "no confirmed session was lost", book.sessions_lost(), "sessions lost",
-              all.sent, "no messages were sent"),
-        check("protocol", "the broker sent nothing that MQTT forbids, or that nobody had sent",
-              book.other_faults(), "other faults", all.sent, "no messages were sent"),
+        check_faults("lost", "every acknowledged message arrived", all.lost, "lost",
+                     all.acknowledged, "nothing was acknowledged"),
+        check_faults("repeated", "no message came again where MQTT forbids it",
+                     all.wrongly_repeated, "wrongly repeated", all.sent, "no messages were sent"),
+        check_faults("reordered", "messages came in order", all.out_of_order, "out of order",
+                     ordered, "no messages were sent that have an order"),
+        check_faults("early", "no delayed message and no will came early", all.early, "early",
+                     wills + book.counts(Kind::delayed).acknowledged,
+                     "no delayed messages and no wills were sent"),
+        check_faults("outdated", "no message came after its expiry", all.outdated, "outdated",
+                     book.counts(Kind::mixed).sent, "no messages with an expiry were sent"),
+        check_faults("unwanted", "no will came that was taken back", all.unwanted, "unwanted",
+                     wills, "no wills were set"),
+        check_faults("sessions", "no confirmed session was lost", book.sessions_lost(),
+                     "sessions lost", all.sent, "no messages were sent"),
+        check_faults("protocol",
+                     "the broker sent nothing that MQTT forbids, or that nobody had sent",
+                     book.other_faults(), "other faults", all.sent, "no messages were sent"),
     };
 }
 
 std::vector<CheckResult> checks_of(const PresenceBook& presence) {
     const auto one = [&](const char* name, const char* promise, std::uint64_t count,
                          const char* what) {
-        return check(name, promise, count, what, presence.told(), "no presence was reported");
+        return check_faults(name, promise, count, what, presence.told(),
+                            "no presence was reported");
     };
     return {
         one("presence_order",
@@ -87,16 +89,15 @@ std::vector<CheckResult> checks_of(const PresenceBook& presence) {
 }
 
 std::vector<CheckResult> checks_of(const Results& results) {
-    auto checks = checks_of(results.book);
-    auto presence = checks_of(results.presence);
-    checks.insert(checks.end(), std::make_move_iterator(presence.begin()),
-                  std::make_move_iterator(presence.end()));
+    std::vector<CheckResult> checks{check_acknowledged(results.book)};
+    for (auto& check : checks_of(results.book)) checks.push_back(std::move(check));
+    for (auto& check : checks_of(results.presence)) checks.push_back(std::move(check));
     checks.push_back(load::none_of("survived", "the broker did not end by itself",
                                    results.ends.size(),
                                    show_count(results.ends.size()) + " ends by itself"));
-    checks.push_back(check("stops", "every stop ended in order", results.bad_stops.size(),
-                           "stops not in order", results.stops.size(),
-                           "the broker was not stopped"));
+    checks.push_back(check_faults("stops", "every stop ended in order", results.bad_stops.size(),
+                                  "stops not in order", results.stops.size(),
+                                  "the broker was not stopped"));
     return checks;
 }
 

@@ -79,10 +79,12 @@ void CommandLine::bind() {
         "how many times to stop it with SIGTERM, alternating with kills");
     add("--seconds", "N", take_count(options.seconds, 1, 1'000'000), "60",
         "how long to publish, not counting the drain at the end");
-    auto* gateway = add("--gateway", "FILE", take_text(options.gateway),
-                        "the one beside this program", "the gateway to start");
-    auto* data = add("--data", "FOLDER", take_text(options.data), "one that is removed at the end",
-                     "its data folder");
+    auto* gateway = add("--gateway", "FILE", take_text(options.gateway), "",
+                        "the gateway to start; the default is the pulsegate beside this\n"
+                        "program");
+    auto* data = add("--data", "FOLDER", take_text(options.data), "",
+                     "its data folder; the default is a folder that is removed at\n"
+                     "the end");
     auto* cluster = add("--cluster", "URL", take_text(options.cluster), "",
                         "redis://HOST:PORT: start two gateways that store their data in\n"
                         "this Redis; one stands by, and takes over when the other one\n"
@@ -101,9 +103,10 @@ void CommandLine::bind() {
         [this](auto value) {
             http_ = static_cast<std::uint16_t>(load::parse_count_between(value, 0, 65'535));
         },
-        "8080 for the gateway, 0 for a COMMAND",
+        "",
         "the port of its HTTP API, for members of rooms and the presence\n"
-        "feed; 0: none");
+        "feed; 0: none. The default is 8080 for the gateway and 0 for a\n"
+        "COMMAND");
     add("--clock", "FILE", take_text(options.clock), "",
         "before each start, write to this file how many seconds the\n"
         "broker's clock is ahead, in the format of libfaketime");

@@ -73,10 +73,8 @@ std::string http_body(const HttpRequest& request) {
     return std::move(answer.body);
 }
 
-std::string parse_metrics_url(std::string_view url) try {
+std::string parse_metrics_url(std::string_view url) {
     return std::string(url) + (parse_http_url(url).path.empty() ? "/metrics" : "");
-} catch (const std::invalid_argument&) {
-    throw std::invalid_argument("write the metrics' address as http://HOST:PORT/metrics");
 }
 
 std::string parse_api_url(std::string_view url) try {
