@@ -7,118 +7,157 @@
 #include <stdexcept>
 #include <string>
 
+#include "loadgen/measure/in_order.h"
+
 namespace pulsegate::load {
 
 namespace json = boost::json;
 
 namespace {
 
-constexpr std::array<MeasureInfo, counts_size> count_infos{{
-    {"connects", "", "attempts to connect"},
-    {"connected", "", "logins that succeeded"},
-    {"entered", "", "clients that were connected at least once"},
-    {"connect_failed", "", "attempts that were refused or lost"},
-    {"refused_busy", "", "attempts refused as busy"},
-    {"resumed", "", "logins that found their kept session"},
-    {"session_lost", "", "kept sessions that the server no longer had"},
-    {"filters_refused", "", "filters of subscriptions that were refused, except presence filters"},
-    {"presence_filters_granted", "", "presence filters that were granted"},
-    {"presence_filters_refused", "", "presence filters that were refused"},
-    {"violations", "", "violations of the protocol by the server"},
-    {"kept_out", "", "clients that the server did not let in again"},
-    {"packets_sent", "", "MQTT packets sent"},
-    {"packets_received", "", "MQTT packets received"},
-    {"bytes_sent", "bytes", "sent, without TLS and WebSocket"},
-    {"bytes_received", "bytes", "received, without TLS and WebSocket"},
-    {"pings_sent", "", "PINGREQ sent"},
-    {"pings_answered", "", "PINGRESP received"},
-    {"pings_late", "", "pings answered too late"},
-    {"pings_unanswered", "", "pings never answered"},
-    {"messages_planned", "", "messages planned"},
-    {"messages_unsent", "", "messages planned while their sender was not connected"},
-    {"messages_sent", "", "messages sent"},
-    {"messages_expected", "", "deliveries that must happen"},
-    {"messages_received", "", "deliveries that happened, each counted once"},
-    {"messages_lost", "", "deliveries that never happened"},
-    {"messages_crossed", "", "deliveries from a client of one node to a client of another"},
-    {"messages_lost_crossing", "", "the same, but they never happened"},
-    {"messages_repeated", "", "QoS 1 messages delivered again"},
-    {"messages_repeated_qos2", "", "QoS 0 and 2 messages delivered more than once"},
-    {"messages_reordered", "", "messages behind a later one of their sender"},
-    {"messages_misdirected", "", "messages delivered to the wrong client"},
-    {"messages_damaged", "", "messages that nobody sent like this"},
-    {"messages_in_doubt", "", "messages whose sender lost its connection before the answer"},
-    {"messages_missed_away", "", "messages to clients that were away and keep no session"},
-    {"messages_missed_closed", "", "messages missed by clients that the server closed wrongly"},
-    {"messages_excused", "", "messages missing through the generator's own fault"},
-    {"acknowledged", "", "publishes acknowledged"},
-    {"unacknowledged", "", "publishes never acknowledged"},
-    {"unreleased", "", "deliveries at QoS 2 without a PUBREL"},
-    {"publishes_refused", "", "publishes acknowledged with an error"},
-    {"false_offline", "", "clients closed although they kept talking"},
-    {"starved", "", "clients closed because the generator was too late"},
-    {"token_expired", "", "clients closed because their token had expired"},
-    {"silent", "", "clients that fell silent"},
-    {"closed_in_time", "", "silent clients closed in time"},
-    {"closed_early", "", "silent clients closed too early"},
-    {"closed_late", "", "silent clients closed too late"},
-    {"never_closed", "", "silent clients never closed"},
-    {"closed_unclear", "", "silent clients whose close can't be judged"},
-    {"presence_changes", "", "presence changes seen by watchers"},
-    {"presence_false_offline", "", "live clients shown as offline"},
-    {"presence_ghosts", "", "dead clients shown as online"},
-    {"presence_out_of_order", "", "presence versions out of order"},
-    {"presence_contradicted", "", "presence states that differ for one version"},
-    {"presence_missing", "", "changes of presence that were not shown"},
-    {"presence_unseen", "", "users who were online and never shown"},
-    {"presence_asked", "", "users whose presence was asked for by HTTP"},
-    {"presence_unanswered", "", "users whose presence was asked for without an answer"},
-    {"presence_http_false_offline", "", "live clients that HTTP told to be offline"},
-    {"presence_http_ghosts", "", "dead clients that HTTP told to be online"},
-    {"presence_http_out_of_order", "", "presence versions by HTTP out of order"},
-    {"naps", "", "clients that went away as planned"},
-    {"network_changes", "", "clients that changed their network"},
-    {"vanished", "", "clients that vanished in a storm"},
-    {"hostile_started", "", "hostile connections"},
-    {"hostile_closed", "", "hostile connections closed by the server"},
-    {"stalls", "", "stalls of the generator"},
-}};
+template <class Id>
+struct MeasureRow {
+    Id id;
+    MeasureInfo info;
+};
 
-constexpr std::array<MeasureInfo, timings_size> timing_infos{{
-    {"login", "s", "from the connect to the SUBACK"},
-    {"tcp_connect", "s", "until TCP was connected"},
-    {"message", "s", "from the planned time of a message to its arrival"},
-    {"message_return", "s", "the same for messages that waited for their receiver"},
-    {"send_lag", "s", "from the planned time of a message to its send"},
-    {"acknowledgement", "s", "from the send of a message to its acknowledgement"},
-    {"ping", "s", "from a ping to its answer"},
-    {"expiry", "s", "from the last packet of a silent client to its close"},
-    {"detection", "s", "from the last packet of a client to its watcher's offline"},
-    {"appearance", "s", "from the login of a client to its watcher's online"},
-    {"back_again", "s", "from a storm to the client's return"},
-    {"last_attempt", "s", "of the attempt that brought a client back"},
-    {"loop_lag", "s", "how late the generator's event loop was"},
+constexpr std::array<MeasureRow<Count>, counts_size> count_rows{{
+    {Count::connects, {"connects", "", "attempts to connect"}},
+    {Count::connected, {"connected", "", "logins that succeeded"}},
+    {Count::entered, {"entered", "", "clients that were connected at least once"}},
+    {Count::connect_failed, {"connect_failed", "", "attempts that were refused or lost"}},
+    {Count::refused_busy, {"refused_busy", "", "attempts refused as busy"}},
+    {Count::resumed, {"resumed", "", "logins that found their kept session"}},
+    {Count::session_lost, {"session_lost", "", "kept sessions that the server no longer had"}},
+    {Count::filters_refused,
+     {"filters_refused", "",
+      "filters of subscriptions that were refused, except presence filters"}},
+    {Count::presence_filters_granted,
+     {"presence_filters_granted", "", "presence filters that were granted"}},
+    {Count::presence_filters_refused,
+     {"presence_filters_refused", "", "presence filters that were refused"}},
+    {Count::violations, {"violations", "", "violations of the protocol by the server"}},
+    {Count::kept_out, {"kept_out", "", "clients that the server did not let in again"}},
+    {Count::packets_sent, {"packets_sent", "", "MQTT packets sent"}},
+    {Count::packets_received, {"packets_received", "", "MQTT packets received"}},
+    {Count::bytes_sent, {"bytes_sent", "bytes", "sent, without TLS and WebSocket"}},
+    {Count::bytes_received, {"bytes_received", "bytes", "received, without TLS and WebSocket"}},
+    {Count::pings_sent, {"pings_sent", "", "PINGREQ sent"}},
+    {Count::pings_answered, {"pings_answered", "", "PINGRESP received"}},
+    {Count::pings_late, {"pings_late", "", "pings answered too late"}},
+    {Count::pings_unanswered, {"pings_unanswered", "", "pings never answered"}},
+    {Count::messages_planned, {"messages_planned", "", "messages planned"}},
+    {Count::messages_unsent,
+     {"messages_unsent", "", "messages planned while their sender was not connected"}},
+    {Count::messages_sent, {"messages_sent", "", "messages sent"}},
+    {Count::messages_expected, {"messages_expected", "", "deliveries that must happen"}},
+    {Count::messages_received,
+     {"messages_received", "", "deliveries that happened, each counted once"}},
+    {Count::messages_lost, {"messages_lost", "", "deliveries that never happened"}},
+    {Count::messages_crossed,
+     {"messages_crossed", "", "deliveries from a client of one node to a client of another"}},
+    {Count::messages_lost_crossing,
+     {"messages_lost_crossing", "", "the same, but they never happened"}},
+    {Count::messages_repeated, {"messages_repeated", "", "QoS 1 messages delivered again"}},
+    {Count::messages_repeated_qos2,
+     {"messages_repeated_qos2", "", "QoS 0 and 2 messages delivered more than once"}},
+    {Count::messages_reordered,
+     {"messages_reordered", "", "messages behind a later one of their sender"}},
+    {Count::messages_misdirected,
+     {"messages_misdirected", "", "messages delivered to the wrong client"}},
+    {Count::messages_damaged, {"messages_damaged", "", "messages that nobody sent like this"}},
+    {Count::messages_in_doubt,
+     {"messages_in_doubt", "", "messages whose sender lost its connection before the answer"}},
+    {Count::messages_missed_away,
+     {"messages_missed_away", "", "messages to clients that were away and keep no session"}},
+    {Count::messages_missed_closed,
+     {"messages_missed_closed", "", "messages missed by clients that the server closed wrongly"}},
+    {Count::messages_excused,
+     {"messages_excused", "", "messages missing through the generator's own fault"}},
+    {Count::acknowledged, {"acknowledged", "", "publishes acknowledged"}},
+    {Count::unacknowledged, {"unacknowledged", "", "publishes never acknowledged"}},
+    {Count::unreleased, {"unreleased", "", "deliveries at QoS 2 without a PUBREL"}},
+    {Count::publishes_refused, {"publishes_refused", "", "publishes acknowledged with an error"}},
+    {Count::false_offline, {"false_offline", "", "clients closed although they kept talking"}},
+    {Count::starved, {"starved", "", "clients closed because the generator was too late"}},
+    {Count::token_expired, {"token_expired", "", "clients closed because their token had expired"}},
+    {Count::silent, {"silent", "", "clients that fell silent"}},
+    {Count::closed_in_time, {"closed_in_time", "", "silent clients closed in time"}},
+    {Count::closed_early, {"closed_early", "", "silent clients closed too early"}},
+    {Count::closed_late, {"closed_late", "", "silent clients closed too late"}},
+    {Count::never_closed, {"never_closed", "", "silent clients never closed"}},
+    {Count::closed_unclear, {"closed_unclear", "", "silent clients whose close can't be judged"}},
+    {Count::presence_changes, {"presence_changes", "", "presence changes seen by watchers"}},
+    {Count::presence_false_offline,
+     {"presence_false_offline", "", "live clients shown as offline"}},
+    {Count::presence_ghosts, {"presence_ghosts", "", "dead clients shown as online"}},
+    {Count::presence_out_of_order, {"presence_out_of_order", "", "presence versions out of order"}},
+    {Count::presence_contradicted,
+     {"presence_contradicted", "", "presence states that differ for one version"}},
+    {Count::presence_missing, {"presence_missing", "", "changes of presence that were not shown"}},
+    {Count::presence_unseen, {"presence_unseen", "", "users who were online and never shown"}},
+    {Count::presence_asked, {"presence_asked", "", "users whose presence was asked for by HTTP"}},
+    {Count::presence_unanswered,
+     {"presence_unanswered", "", "users whose presence was asked for without an answer"}},
+    {Count::presence_http_false_offline,
+     {"presence_http_false_offline", "", "live clients that HTTP told to be offline"}},
+    {Count::presence_http_ghosts,
+     {"presence_http_ghosts", "", "dead clients that HTTP told to be online"}},
+    {Count::presence_http_out_of_order,
+     {"presence_http_out_of_order", "", "presence versions by HTTP out of order"}},
+    {Count::naps, {"naps", "", "clients that went away as planned"}},
+    {Count::network_changes, {"network_changes", "", "clients that changed their network"}},
+    {Count::vanished, {"vanished", "", "clients that vanished in a storm"}},
+    {Count::hostile_started, {"hostile_started", "", "hostile connections"}},
+    {Count::hostile_closed, {"hostile_closed", "", "hostile connections closed by the server"}},
+    {Count::stalls, {"stalls", "", "stalls of the generator"}},
 }};
+static_assert(in_order(count_rows));
 
-constexpr std::array<MeasureInfo, gauges_size> gauge_infos{{
-    {"clients_open", "", "open connections"},
-    {"clients_silent", "", "open connections that say nothing"},
-    {"clients_away", "", "clients that are away as planned"},
-    {"clients_waiting", "", "clients that wait for their next attempt"},
-    {"worker_cpu", "cores", "CPU of the generator"},
-    {"worker_cpu_max", "cores", "CPU of the generator's busiest process"},
-    {"worker_wait", "", "share of the time that the generator waited for a core"},
-    {"server_cpu", "cores", "CPU of the server"},
-    {"server_wait", "", "share of the time that a thread of the server waited for a core"},
-    {"server_memory", "bytes", "resident memory of the server"},
-    {"server_threads", "", "threads of the server"},
-    {"server_files", "", "open files of the server"},
-    {"server_loop_lag", "s", "how late the server's event loops were"},
-    {"server_connections", "", "connections that the server counts"},
-    {"server_silence", "s", "longest time in which nothing came from the server"},
-    {"machine_busy", "", "share of all cores that the machine used"},
-    {"machine_steal", "", "share of all cores that the hypervisor gave to others"},
+constexpr std::array<MeasureRow<Timing>, timings_size> timing_rows{{
+    {Timing::login, {"login", "s", "from the connect to the SUBACK"}},
+    {Timing::tcp_connect, {"tcp_connect", "s", "until TCP was connected"}},
+    {Timing::message, {"message", "s", "from the planned time of a message to its arrival"}},
+    {Timing::message_return,
+     {"message_return", "s", "the same for messages that waited for their receiver"}},
+    {Timing::send_lag, {"send_lag", "s", "from the planned time of a message to its send"}},
+    {Timing::acknowledgement,
+     {"acknowledgement", "s", "from the send of a message to its acknowledgement"}},
+    {Timing::ping, {"ping", "s", "from a ping to its answer"}},
+    {Timing::expiry, {"expiry", "s", "from the last packet of a silent client to its close"}},
+    {Timing::detection,
+     {"detection", "s", "from the last packet of a client to its watcher's offline"}},
+    {Timing::appearance, {"appearance", "s", "from the login of a client to its watcher's online"}},
+    {Timing::back_again, {"back_again", "s", "from a storm to the client's return"}},
+    {Timing::last_attempt, {"last_attempt", "s", "of the attempt that brought a client back"}},
+    {Timing::loop_lag, {"loop_lag", "s", "how late the generator's event loop was"}},
 }};
+static_assert(in_order(timing_rows));
+
+constexpr std::array<MeasureRow<Gauge>, gauges_size> gauge_rows{{
+    {Gauge::clients_open, {"clients_open", "", "open connections"}},
+    {Gauge::clients_silent, {"clients_silent", "", "open connections that say nothing"}},
+    {Gauge::clients_away, {"clients_away", "", "clients that are away as planned"}},
+    {Gauge::clients_waiting, {"clients_waiting", "", "clients that wait for their next attempt"}},
+    {Gauge::worker_cpu, {"worker_cpu", "cores", "CPU of the generator"}},
+    {Gauge::worker_cpu_max, {"worker_cpu_max", "cores", "CPU of the generator's busiest process"}},
+    {Gauge::worker_wait,
+     {"worker_wait", "", "share of the time that the generator waited for a core"}},
+    {Gauge::server_cpu, {"server_cpu", "cores", "CPU of the server"}},
+    {Gauge::server_wait,
+     {"server_wait", "", "share of the time that a thread of the server waited for a core"}},
+    {Gauge::server_memory, {"server_memory", "bytes", "resident memory of the server"}},
+    {Gauge::server_threads, {"server_threads", "", "threads of the server"}},
+    {Gauge::server_files, {"server_files", "", "open files of the server"}},
+    {Gauge::server_loop_lag, {"server_loop_lag", "s", "how late the server's event loops were"}},
+    {Gauge::server_connections, {"server_connections", "", "connections that the server counts"}},
+    {Gauge::server_silence,
+     {"server_silence", "s", "longest time in which nothing came from the server"}},
+    {Gauge::machine_busy, {"machine_busy", "", "share of all cores that the machine used"}},
+    {Gauge::machine_steal,
+     {"machine_steal", "", "share of all cores that the hypervisor gave to others"}},
+}};
+static_assert(in_order(gauge_rows));
 
 bool largest_counts(Gauge gauge) {
     return gauge == Gauge::worker_cpu_max || gauge == Gauge::worker_wait ||
@@ -129,11 +168,10 @@ bool largest_counts(Gauge gauge) {
 /// The server was silent only as long as all workers heard nothing.
 bool smallest_counts(Gauge gauge) { return gauge == Gauge::server_silence; }
 
-template <class Enum, class Infos, class Visit>
-void for_each_named(const json::object& values, const Infos& infos, Visit visit) {
-    for (std::size_t at = 0; at < infos.size(); ++at)
-        if (const auto* value = values.if_contains(infos[at].name))
-            visit(static_cast<Enum>(at), *value);
+template <class Rows, class Visit>
+void for_each_named(const json::object& values, const Rows& rows, Visit visit) {
+    for (const auto& [id, its_info] : rows)
+        if (const auto* value = values.if_contains(its_info.name)) visit(id, *value);
 }
 
 json::object json_of(const Histogram& histogram) {
@@ -162,9 +200,11 @@ Histogram histogram_of(const json::value& value) {
 
 }  // namespace
 
-const MeasureInfo& info(Count count) { return count_infos[static_cast<std::size_t>(count)]; }
-const MeasureInfo& info(Timing timing) { return timing_infos[static_cast<std::size_t>(timing)]; }
-const MeasureInfo& info(Gauge gauge) { return gauge_infos[static_cast<std::size_t>(gauge)]; }
+const MeasureInfo& info(Count count) { return count_rows[static_cast<std::size_t>(count)].info; }
+const MeasureInfo& info(Timing timing) {
+    return timing_rows[static_cast<std::size_t>(timing)].info;
+}
+const MeasureInfo& info(Gauge gauge) { return gauge_rows[static_cast<std::size_t>(gauge)].info; }
 
 void Measurements::set(Gauge gauge, double value) { gauges_[index(gauge)] = value; }
 
@@ -193,17 +233,15 @@ bool Measurements::empty() const {
 
 json::object to_json(const Measurements& measurements) {
     json::object counts;
-    for (std::size_t at = 0; at < counts_size; ++at)
-        if (const auto many = measurements[static_cast<Count>(at)]; many > 0)
-            counts[count_infos[at].name] = many;
+    for (const auto& [id, its_info] : count_rows)
+        if (const auto many = measurements[id]; many > 0) counts[its_info.name] = many;
     json::object timings;
-    for (std::size_t at = 0; at < timings_size; ++at)
-        if (const auto& times = measurements[static_cast<Timing>(at)]; !times.empty())
-            timings[timing_infos[at].name] = json_of(times);
+    for (const auto& [id, its_info] : timing_rows)
+        if (const auto& times = measurements[id]; !times.empty())
+            timings[its_info.name] = json_of(times);
     json::object gauges;
-    for (std::size_t at = 0; at < gauges_size; ++at)
-        if (const double value = measurements[static_cast<Gauge>(at)]; value >= 0)
-            gauges[gauge_infos[at].name] = value;
+    for (const auto& [id, its_info] : gauge_rows)
+        if (const double value = measurements[id]; value >= 0) gauges[its_info.name] = value;
     return {{"counts", std::move(counts)},
             {"timings", std::move(timings)},
             {"gauges", std::move(gauges)}};
@@ -212,18 +250,18 @@ json::object to_json(const Measurements& measurements) {
 Measurements measurements_from(const json::value& value) try {
     Measurements measurements;
     const auto& object = value.as_object();
-    for_each_named<Count>(object.at("counts").as_object(), count_infos,
-                          [&](Count count, const json::value& many) {
-                              measurements.add(count, many.to_number<std::uint64_t>());
-                          });
-    for_each_named<Timing>(object.at("timings").as_object(), timing_infos,
-                           [&](Timing timing, const json::value& times) {
-                               measurements.add_all(timing, histogram_of(times));
-                           });
-    for_each_named<Gauge>(object.at("gauges").as_object(), gauge_infos,
-                          [&](Gauge gauge, const json::value& level) {
-                              measurements.set(gauge, level.to_number<double>());
-                          });
+    for_each_named(object.at("counts").as_object(), count_rows,
+                   [&](Count count, const json::value& many) {
+                       measurements.add(count, many.to_number<std::uint64_t>());
+                   });
+    for_each_named(object.at("timings").as_object(), timing_rows,
+                   [&](Timing timing, const json::value& times) {
+                       measurements.add_all(timing, histogram_of(times));
+                   });
+    for_each_named(object.at("gauges").as_object(), gauge_rows,
+                   [&](Gauge gauge, const json::value& level) {
+                       measurements.set(gauge, level.to_number<double>());
+                   });
     return measurements;
 } catch (const std::exception& error) {
     throw std::runtime_error(std::string("no measurements: ") + error.what());

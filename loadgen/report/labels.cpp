@@ -6,18 +6,34 @@
 #include <array>
 #include <cmath>
 
+#include "loadgen/measure/in_order.h"
 #include "loadgen/units.h"
 
 namespace pulsegate::load {
 
 namespace {
 
-constexpr std::array<std::string_view, timings_size> timing_labels{
-    "login",           "TCP connect",  "message latency", "after return",  "generator lag",
-    "acknowledgement", "ping answer",  "expiry",          "offline shown", "online shown",
-    "back again",      "last attempt", "event loop lag",
+struct TimingLabel {
+    Timing id;
+    std::string_view text;
 };
-static_assert(!timing_labels.back().empty());
+
+constexpr std::array<TimingLabel, timings_size> timing_labels{{
+    {Timing::login, "login"},
+    {Timing::tcp_connect, "TCP connect"},
+    {Timing::message, "message latency"},
+    {Timing::message_return, "after return"},
+    {Timing::send_lag, "generator lag"},
+    {Timing::acknowledgement, "acknowledgement"},
+    {Timing::ping, "ping answer"},
+    {Timing::expiry, "expiry"},
+    {Timing::detection, "offline shown"},
+    {Timing::appearance, "online shown"},
+    {Timing::back_again, "back again"},
+    {Timing::last_attempt, "last attempt"},
+    {Timing::loop_lag, "event loop lag"},
+}};
+static_assert(in_order(timing_labels));
 
 std::string several(std::uint64_t count, const char* one, const char* more) {
     return count == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", show_count(count), more);
@@ -36,7 +52,9 @@ void append(std::string& text, const std::string& part) {
 
 }  // namespace
 
-std::string_view label_of(Timing timing) { return timing_labels[static_cast<std::size_t>(timing)]; }
+std::string_view label_of(Timing timing) {
+    return timing_labels[static_cast<std::size_t>(timing)].text;
+}
 
 std::string show_bytes(double bytes) {
     constexpr std::array units{"bytes", "kB", "MB", "GB", "TB"};
