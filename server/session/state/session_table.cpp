@@ -157,8 +157,9 @@ bool SessionTable::over_budget(std::size_t queued_bytes) const {
 std::size_t SessionTable::behind() const {
     return static_cast<std::size_t>(
         std::count_if(sessions_.begin(), sessions_.end(), [](const Pointer& session) {
-            return session->link && (session->replay || session->state.exchanges().unsent() ||
-                                     session->link->backlog() > 0);
+            if (!session->link) return false;
+            return session->replay || session->state.exchanges().outbox().unsent() ||
+                   session->link->backlog() > 0;
         }));
 }
 
