@@ -458,7 +458,8 @@ TEST_CASE_FIXTURE(Pages, "kill: each promise has a check, which says how often i
         return std::pair(found->outcome, found->detail);
     };
     CHECK(outcome("lost").first == Outcome::skipped);
-    CHECK(checks_of(Results{}).front().outcome == Outcome::failed);  // nothing was acknowledged
+    const Results none;
+    CHECK(checks_of(none).front().outcome == Outcome::failed);  // nothing was acknowledged
     const auto message = acknowledged(qos_2);
     CHECK(outcome("lost") == std::pair(Outcome::failed, std::string("1 lost")));
     CHECK(outcome("early").first == Outcome::skipped);
