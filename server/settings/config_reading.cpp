@@ -18,12 +18,6 @@ const SettingOrigin& origin_in(const std::string& message, const Setting& settin
     return std::ranges::min_element(setting.stated, {}, place)->origin;
 }
 
-/// The values without the places where they were stated.
-std::vector<StatedValue> without_places(std::vector<StatedValue> values) {
-    for (StatedValue& value : values) value.origin = {};
-    return values;
-}
-
 }  // namespace
 
 ConfigReading::ConfigReading(int argc, const char* const* argv, const char* const* environment) {
@@ -49,8 +43,10 @@ ConfigReading::ConfigReading(const ConfigReading& in_force, const ConfigReading&
         Setting& setting = settings_.all()[i];
         const Setting& before = in_force.settings().all()[i];
         const Setting& now = fresh.settings().all()[i];
-        const bool is_kept = now.values() != before.values() && !now.changes_live(before);
-        take(setting, is_kept ? without_places(before.stated) : now.stated);
+        const bool is_kept = now.keeps(before);
+        take(setting, (is_kept ? before : now).stated);
+        for (StatedValue& value : setting.stated)
+            if (is_kept) value.origin = {};  // it is stated there no more
     }
     finish();
 }
@@ -127,8 +123,7 @@ bool ConfigReading::follows(const std::string& message) const {
 }
 
 bool ConfigReading::names(const std::string& message, const std::string& setting) const {
-    return std::ranges::any_of(named_in(message),
-                               [&](const Setting* named) { return named->name == setting; });
+    return std::ranges::count(named_in(message), setting, &Setting::name) > 0;
 }
 
 std::string ConfigReading::located(const std::string& message) const {

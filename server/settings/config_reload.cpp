@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -12,11 +11,13 @@ namespace pulsegate {
 
 namespace {
 
+SettingOrigin first_origin(const Setting& setting) {
+    return setting.stated.empty() ? SettingOrigin{} : setting.stated.front().origin;
+}
+
 /// `idle-timeout = "20s" (pulsegate.toml:3)`
 std::string described_change(const Setting& setting) {
-    const SettingOrigin origin =
-        setting.stated.empty() ? SettingOrigin{} : setting.stated.front().origin;
-    return fmt::format("{} ({})", setting.written_in_force(), origin.text());
+    return fmt::format("{} ({})", setting.written_in_force(), first_origin(setting).text());
 }
 
 /// All settings that have other values now. Both have the same settings, in the same order.
@@ -32,26 +33,37 @@ ReloadOutcome changes_between(const Settings& before, const Settings& now) {
     return changes;
 }
 
-/// The changed settings that keep their values until a restart, as they are stated now.
-std::vector<const Setting*> held_back(const Settings& before, const Settings& now) {
-    std::vector<const Setting*> held;
-    for (std::size_t i = 0; i < now.all().size(); ++i) {
-        const Setting& setting = now.all()[i];
-        const Setting& in_force = before.all()[i];
-        if (setting.values() != in_force.values() && !setting.changes_live(in_force))
-            held.push_back(&setting);
+/// A changed setting in the message that keeps its value until a restart; null if there is none.
+const Setting* held_back(const std::string& message, const Settings& before,
+                         const ConfigReading& fresh) {
+    for (std::size_t i = 0; i < before.all().size(); ++i) {
+        const Setting& setting = fresh.settings().all()[i];
+        if (setting.keeps(before.all()[i]) && fresh.names(message, setting.name)) return &setting;
     }
-    return held;
+    return nullptr;
 }
 
 /// `fault` comes from this setting's value in force.
 std::string needs_restart(const Setting& setting, const std::string& fault) {
-    const SettingOrigin origin =
-        setting.stated.empty() ? SettingOrigin{} : setting.stated.front().origin;
-    return origin.located(
+    return first_origin(setting).located(
         fmt::format("{}: its new value needs a restart, and a reload with the value in force fails "
                     "({}); restart the gateway",
                     setting.name, fault.substr(0, fault.find("; "))));
+}
+
+/// All that is stated is right. So a fault that names a value in force concerns nothing that the
+/// operator could correct.
+void apply_if_right(const Settings& before, const ConfigReading& next, const ConfigReading& fresh,
+                    const ConfigReload::Apply& apply, ReloadOutcome& outcome) {
+    outcome.restart_remedies_all = true;
+    const auto add = [&](const std::string& message, const std::string& located) {
+        const Setting* const held = held_back(message, before, fresh);
+        outcome.faults.push_back(held ? needs_restart(*held, located) : located);
+        outcome.restart_remedies_all = outcome.restart_remedies_all && held;
+    };
+    for (const std::string& fault : next.faults()) add(fault, fault);
+    if (!outcome.faults.empty()) return;
+    for (const std::string& fault : apply(next.config())) add(fault, next.located(fault));
 }
 
 }  // namespace
@@ -67,7 +79,7 @@ ReloadOutcome ConfigReload::reload(const Apply& apply) {
     auto outcome = changes_between(in_force_->settings(), fresh.settings());
     auto next = std::make_unique<ConfigReading>(*in_force_, fresh);
     outcome.faults = fresh.faults();
-    if (outcome.faults.empty()) apply_if_right(*next, fresh, apply, outcome);
+    if (outcome.faults.empty()) apply_if_right(in_force_->settings(), *next, fresh, apply, outcome);
     if (outcome.faults.empty())
         in_force_ = std::move(next);
     else
@@ -75,27 +87,9 @@ ReloadOutcome ConfigReload::reload(const Apply& apply) {
     return outcome;
 }
 
-/// All that is stated is right. So a fault that names a value in force concerns nothing that the
-/// operator could correct.
-void ConfigReload::apply_if_right(const ConfigReading& next, const ConfigReading& fresh,
-                                  const Apply& apply, ReloadOutcome& outcome) const {
-    const auto held = held_back(in_force_->settings(), fresh.settings());
-    const auto add = [&](const std::string& message, const std::string& located) {
-        const auto named = std::ranges::find_if(
-            held, [&](const Setting* setting) { return next.names(message, setting->name); });
-        const bool needs = named != held.end();
-        outcome.faults.push_back(needs ? needs_restart(**named, located) : located);
-        outcome.restart_remedies_all =
-            needs && (outcome.restart_remedies_all || outcome.faults.size() == 1);
-    };
-    for (const std::string& fault : next.faults()) add(fault, fault);
-    if (!outcome.faults.empty()) return;
-    for (const std::string& fault : apply(next.config())) add(fault, next.located(fault));
-}
-
 void log_outcome(const ReloadOutcome& outcome) {
     for (const std::string& fault : outcome.faults) spdlog::error("not reloaded: {}", fault);
-    if (outcome.restart_remedies_all)
+    if (!outcome.faults.empty() && outcome.restart_remedies_all)
         return spdlog::error(
             "nothing was changed; check the settings with --check, and restart the gateway");
     if (!outcome.faults.empty())

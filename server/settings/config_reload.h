@@ -34,9 +34,6 @@ public:
     ReloadOutcome reload(const Apply& apply);
 
 private:
-    void apply_if_right(const ConfigReading& next, const ConfigReading& fresh, const Apply& apply,
-                        ReloadOutcome& outcome) const;
-
     const int argc_;
     const char* const* const argv_;
     const char* const* const environment_;

@@ -56,6 +56,11 @@ struct Setting {
         return is_live || (is_live_while_set && is_set_both_times);
     }
 
+    /// True if it has another value than before, but a reload keeps that one.
+    bool keeps(const Setting& before) const {
+        return values() != before.values() && !changes_live(before);
+    }
+
     /// The values in force, as `shown` returns them, or as they were stated.
     std::vector<std::string> values() const;
     /// `idle-timeout = "20s"`
