@@ -374,10 +374,7 @@ private:
         }
         cluster_.handle(client, request);
         // That of a shared subscription waits for the shard of the group.
-        const auto waits = [&] {
-            return client.link->session->state.exchanges().answers().has_suback();
-        };
-        while (waits()) deliver_one();
+        while (client.link->session->state.exchanges().answers().has_suback()) deliver_one();
         cluster_.expect(client, {right});
         if (!brokers_.has_messages()) model_.settle_shares();
     }
