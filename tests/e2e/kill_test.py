@@ -110,6 +110,7 @@ class GatewayTest(Case):
         self.assertTrue(results["passed"])
         self.assertEqual((len(results["kills"]), len(results["stops"])), (ends, ends))
         self.assertEqual(results["bad_stops"], [])
+        self.assertEqual({check["outcome"] for check in results["checks"]}, {"passed"}, run.said)
         for kind in MESSAGES:
             self.assertGreater(traffic[kind]["acknowledged"], 0, kind)  # how many, the machine decides
             self.assertEqual([traffic[kind][fault] for fault in FAULTS], [0] * len(FAULTS), traffic[kind])
@@ -128,6 +129,10 @@ class CommandTest(Case):
         self.assertFalse(results["passed"])
         self.assertEqual(results["seed"], 7)
         self.assertGreater(results["sessions_lost"], 0)
+        outcomes = {check["name"]: check["outcome"] for check in results["checks"]}
+        self.assertEqual([outcomes[name] for name in ("acknowledged", "lost", "sessions", "presence_order", "stops")],
+                         ["passed", "failed", "failed", "skipped", "skipped"])
+        self.assertRegex(run.said, r"(?m)^fail +every acknowledged message arrived: [\d,]+ lost$")
         kinds = ("qos1", "qos2", "mixed", "inbox", "rooms", "shared", "retained", "wills")
         unnoticed = {kind for kind in kinds if traffic[kind]["lost"] == 0}
         for seed in range(8, 16):  # on a busy machine, three seconds are few messages of a kind
