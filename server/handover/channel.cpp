@@ -70,7 +70,7 @@ void HandoverChannel::wait(short events, Deadline deadline) const {
         if (ready > 0) return;
         service::tell_alive();  // the main thread can't do it while it waits here
         if (ready < 0 && errno != EINTR) fail("poll");
-        if (left.count() <= 0) throw HandoverError("the other process does not answer in time");
+        if (left.count() <= 0) throw HandoverLate("the other process does not answer in time");
     }
 }
 

@@ -36,6 +36,11 @@ class HandoverError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// The deadline is over.
+class HandoverLate : public HandoverError {
+    using HandoverError::HandoverError;
+};
+
 /// The other process has closed its end, probably because it died.
 class OtherEnded : public HandoverError {
     using HandoverError::HandoverError;

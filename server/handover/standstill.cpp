@@ -54,7 +54,9 @@ void Standstill::freeze(HandoverChannel::Deadline deadline) {
         gateway_.shards,
         {.for_logins = std::min(left / 4, longest_wait_for_logins), .for_all = left / 2},
         [done](bool at_rest) { done->set_value(at_rest); });
-    if (!done->get_future().get()) throw HandoverError("what is under way does not end in time");
+    if (!done->get_future().get())
+        throw HandoverError(
+            "what is under way does not end within half of the longest pause (--longest-pause)");
 }
 
 int Standstill::close_store() {

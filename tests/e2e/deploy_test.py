@@ -190,7 +190,7 @@ class ServiceTest(unittest.TestCase):
     def test_an_upgrade_of_the_package_disconnects_nobody(self):
         with gateway_for() as gateway:
             client = gateway.connect("phone")
-            command = (f'[ "$*" = "ctl upgrade" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
+            command = (f'[ "$*" = "ctl upgrade --longest-pause 10" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
                        f"--longest-pause {PAUSE}")
             self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=command),
                              ["daemon-reload", "is-active --quiet pulsegate.service"])

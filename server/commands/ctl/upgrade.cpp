@@ -124,7 +124,8 @@ void add_upgrade(CLI::App& app, Ctl& ctl) {
         ->add_option(
             "--longest-pause", options->longest_pause,
             "Maximum seconds that clients wait; after that, the running program continues; "
-            "default: 1, or 1 for each 15,000 clients and each 100,000 sessions of others")
+            "default: 1 for each 20,000 clients and each 100,000 sessions, users and messages, at "
+            "least 1")
         ->check(CLI::Range(0.1, 600.0));
     command->callback(
         [&ctl, options] { ctl.run = [&ctl, options] { return upgrade(ctl, *options); }; });
