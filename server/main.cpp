@@ -304,15 +304,14 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                          settings.in_force().config().log_format);
     std::atomic<const Server*> serving{nullptr};
     std::unique_ptr<Membership> cluster;
-    const auto store_failed = [&watch] { return watch.has_store_failed(); };
-    std::optional<EarlyEnd> early_end(std::in_place, store_failed);
+    std::optional<EarlyEnd> early_end(std::in_place);
     if (settings.in_force().config().cluster.redis) {
         service::refuse_passed_sockets();
         cluster = join(settings.in_force().config(), serving);
         watch.watch_links(link_ends(*cluster));
         early_end.reset();  // a standby obeys signals itself: its clients may have to leave
         if (!await_ownership(*cluster, settings, watch)) return 0;
-        early_end.emplace(store_failed);
+        early_end.emplace();
         begin_calendar();
     }
     Claim claim(cluster.get());

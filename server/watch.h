@@ -22,7 +22,7 @@ class Server;
 /// The main thread's work while the shards serve: it waits for SIGTERM or SIGINT, reloads on
 /// SIGHUP, and returns memory to the system. The API's requests to the process wake it with a
 /// signal, too. Construct it before any other thread starts: threads inherit the blocked signals,
-/// so only the main thread takes them.
+/// so only the main thread takes them. During a start, EarlyEnd takes SIGTERM and SIGINT.
 class Watch {
 public:
     Watch();

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "server/base/machine.h"
 #include "server/start/service_manager.h"
@@ -38,10 +37,8 @@ int descriptor_of_ends() {
 
 }  // namespace
 
-EarlyEnd::EarlyEnd(std::function<bool()> store_failed)
-    : store_failed_(std::move(store_failed)),
-      signals_(descriptor_of_ends()),
-      over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+EarlyEnd::EarlyEnd()
+    : signals_(descriptor_of_ends()), over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (signals_ && over_) thread_ = std::thread([this] { await_signal(); });
 }
 
@@ -56,15 +53,16 @@ void EarlyEnd::await_signal() const {
     name_thread("early end");
     pollfd events[] = {{.fd = signals_.get(), .events = POLLIN, .revents = 0},
                        {.fd = over_.get(), .events = POLLIN, .revents = 0}};
+    bool is_own = false;
     for (;;) {
         if (::poll(events, 2, -1) < 0) continue;
-        if (events[1].revents != 0) return;
+        if (events[1].revents != 0) break;
         signalfd_siginfo arrived{};
         if (::read(signals_.get(), &arrived, sizeof arrived) != sizeof arrived) continue;
-        if (!store_failed_()) end_start(arrived.ssi_signo);
-        ::kill(::getpid(), static_cast<int>(arrived.ssi_signo));
-        return;
+        if (arrived.ssi_pid != static_cast<std::uint32_t>(::getpid())) end_start(arrived.ssi_signo);
+        is_own = true;
     }
+    if (is_own) ::kill(::getpid(), SIGTERM);
 }
 
 }  // namespace pulsegate

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <thread>
 
 #include "server/base/files/unique_fd.h"
@@ -12,12 +11,11 @@ namespace pulsegate {
 /// harm than one that is killed: nobody was let in, and the next start checks the data.
 ///
 /// These signals must be blocked in all threads. One that comes when this object is destroyed is
-/// still pending afterwards, and so is one that this process has sent itself because its store has
-/// failed: the main thread knows what to do then.
+/// still pending afterwards, and so is one that this process has sent itself for example
+/// because its store has failed: the main thread knows what to do then.
 class EarlyEnd {
 public:
-    /// `store_failed` may be called from another thread.
-    explicit EarlyEnd(std::function<bool()> store_failed);
+    EarlyEnd();
     ~EarlyEnd();
     EarlyEnd(const EarlyEnd&) = delete;
     EarlyEnd& operator=(const EarlyEnd&) = delete;
@@ -25,7 +23,6 @@ public:
 private:
     void await_signal() const;
 
-    const std::function<bool()> store_failed_;
     const UniqueFd signals_;
     const UniqueFd over_;  ///< readable: the start is over
     std::thread thread_;
