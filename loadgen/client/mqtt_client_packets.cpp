@@ -41,8 +41,8 @@ bool MqttClient::read_packet(Bytes& rest, Time now) {
     if (frame.status == Frame::Status::incomplete) return false;
     if (frame.status == Frame::Status::bad) {
         const bool too_large = frame.error.reason == Reason::packet_too_large;
-        lose(too_large ? EndedBy::local : EndedBy::violation, Reason::success, frame.error.cause,
-             now);
+        lose(too_large ? EndedBy::local : EndedBy::violation,
+             too_large ? Reason::packet_too_large : Reason::success, frame.error.cause, now);
         return false;
     }
     const Decoded decoded = decode(rest.first(frame.size), profile_.version, Sender::server);

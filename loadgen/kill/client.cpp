@@ -79,9 +79,8 @@ void Client::subscribe(const std::string& filter, QoS qos) {
 }
 
 void Client::closed(load::MqttClient&, const load::Ending& ending, Time now) {
-    // On a connection, only a packet that is too large ends it by this machine.
     if (ending.by == load::EndedBy::violation ||
-        (ending.by == load::EndedBy::local && is_online(ending.stage)))
+        (ending.by == load::EndedBy::local && ending.reason == Reason::packet_too_large))
         scene_.book.note_fault(fmt::format("a bad packet to {}: {}", id_, ending.cause), now);
     if (ending.by == load::EndedBy::refusal) refusal_ = ending.cause;
     connection_ended(is_online(ending.stage), now);

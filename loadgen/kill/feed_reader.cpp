@@ -74,6 +74,7 @@ bool FeedReader::read_page(Time now) {
                                    now);
     }
     cursor_ = text_of(page, "cursor");
+    if (cursor_.empty()) scene_.book.note_fault("the feed answered without a cursor", now);
     const auto* more = page.if_contains("more");
     return more && more->is_bool() && more->get_bool();
 }
