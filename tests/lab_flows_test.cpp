@@ -395,6 +395,14 @@ TEST_CASE("a repetition is a fault if the server had read the acknowledgement") 
         proof.answered(7);
         CHECK(arrive(1, true, 2) == Arrival::again_allowed);
     }
+    SUBCASE("and a proof that never came does not stand in the way of the next one") {
+        proof.connected(0);
+        CHECK(arrive(2, false, 2) == Arrival::first);
+        proof.asks(8);
+        proof.answered(8);
+        proof.connected(0);
+        CHECK(arrive(2, true, 3) == Arrival::again_acknowledged);
+    }
     SUBCASE("but not if the answer was to another packet") {
         proof.asks(8);
         proof.answered(8);

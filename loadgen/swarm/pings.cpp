@@ -28,10 +28,8 @@ void Pings::begin(SwarmClient& client, Time now) {
 void Pings::ping(SwarmClient& client, Time now) {
     state_.note_sends(client);
     look_behind(client, now);
-    if (client.mqtt.oldest_ping() == Time()) {
+    if (client.mqtt.oldest_ping() == Time())
         for (auto& flow : client.flows) flow.sent.ping_sent();
-        client.read_proof.asks(ReadProof::ping);
-    }
     state_.at(now).add(Count::pings_sent);
     client.mqtt.ping(now);
     state_.note_sends(client);
@@ -43,11 +41,8 @@ void Pings::ping(SwarmClient& client, Time now) {
 void Pings::answered(SwarmClient& client, Time sent, Time now) {
     // If no ping is open any more, the ping that `ping_sent` was told of has been answered. If a
     // ping was given up, it is unknown which ping this answer is for.
-    if (client.mqtt.oldest_ping() == Time() && !client.mqtt.gave_up_pings()) {
+    if (client.mqtt.oldest_ping() == Time() && !client.mqtt.gave_up_pings())
         for (auto& flow : client.flows) flow.sent.ping_answered();
-        // In a cluster, a node answers pings for the node that has the session.
-        if (!state_.is_cluster()) client.read_proof.answered(ReadProof::ping);
-    }
     Measurements& second = state_.at(sent);
     second.add(Count::pings_answered);
     second.add(Timing::ping, now - sent);

@@ -52,7 +52,6 @@ public:
     SwarmClient& client(std::uint32_t number) { return clients[number / assignment.workers]; }
     SwarmClient& client(const MqttClient& mqtt) { return client(mqtt.number); }
     const Group& group(const SwarmClient& client) const { return scenario().groups[client.group]; }
-    bool is_cluster() const { return !nodes_.empty(); }
     /// Do messages between these clients go from one node of a cluster to another one?
     bool crosses_nodes(std::uint32_t sender, std::uint32_t receiver) const;
     void enter(SwarmClient& client, State state);

@@ -4,16 +4,15 @@
 
 namespace pulsegate::load {
 
-/// What the server has surely read of what a client sent: an answer to a packet proves that the
-/// server had read everything before it on that connection.
+/// What the server has surely read of what a client sent: a PUBACK or PUBCOMP proves that the
+/// server had read everything before the PUBLISH on that connection. A PINGRESP proves nothing,
+/// because another node of a cluster may send it.
 ///
 /// It divides the client's time into parts. A part ends when the client sends a packet whose answer
 /// is a proof, or begins a connection. One proof is awaited at a time, so some proofs are missed,
 /// but none is invented. It knows the parts of this connection and of the one before.
 class ReadProof {
 public:
-    static constexpr std::uint64_t ping = UINT64_MAX;
-
     /// A connection begins. `broken`: how many connections the server has broken so far. A server
     /// that crashed may have forgotten what it had read.
     void connected(std::uint32_t broken) {
