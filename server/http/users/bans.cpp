@@ -166,13 +166,13 @@ awaitable<std::optional<bool>> lift(const ApiContext& api, BanTarget target, Sto
     if (target.address) {
         const auto lifted = api.address_limits.lift_everywhere(*target.address, now);
         api.shards.send(0, [lift = lifted.lift](ShardAdmin& first) { first.tell_lift(lift); });
-        if (lifted.was_banned) store();
+        store();  // also if only the store has it, because an earlier lift could not be stored
         co_return lifted.was_banned;
     }
     const auto at_home = [target, now, store](ShardAdmin& shard) {
         const bool is_lifted = shard.client_limits().lift_ban(target.user, target.client, now);
-        if (!is_lifted) return false;
         store();
+        if (!is_lifted) return false;
         tell_history(shard, target, HistoryKind::ban_lifted, "");
         return true;
     };
