@@ -44,9 +44,10 @@ ConfigReading::ConfigReading(const ConfigReading& in_force, const ConfigReading&
         const Setting& before = in_force.settings().all()[i];
         const Setting& now = fresh.settings().all()[i];
         const bool is_kept = now.keeps(before);
-        take(setting, (is_kept ? before : now).stated);
-        for (StatedValue& value : setting.stated)
+        auto stated = (is_kept ? before : now).stated;
+        for (StatedValue& value : stated)
             if (is_kept) value.origin = {};  // it is stated there no more
+        take(setting, std::move(stated));
     }
     finish();
 }

@@ -55,11 +55,11 @@ std::string needs_restart(const Setting& setting, const std::string& fault) {
 /// operator could correct.
 void apply_if_right(const Settings& before, const ConfigReading& next, const ConfigReading& fresh,
                     const ConfigReload::Apply& apply, ReloadOutcome& outcome) {
-    outcome.restart_remedies_all = true;
     const auto add = [&](const std::string& message, const std::string& located) {
         const Setting* const held = held_back(message, before, fresh);
         outcome.faults.push_back(held ? needs_restart(*held, located) : located);
-        outcome.restart_remedies_all = outcome.restart_remedies_all && held;
+        const bool is_first = outcome.faults.size() == 1;
+        outcome.restart_remedies_all = held && (is_first || outcome.restart_remedies_all);
     };
     for (const std::string& fault : next.faults()) add(fault, fault);
     if (!outcome.faults.empty()) return;
@@ -89,7 +89,7 @@ ReloadOutcome ConfigReload::reload(const Apply& apply) {
 
 void log_outcome(const ReloadOutcome& outcome) {
     for (const std::string& fault : outcome.faults) spdlog::error("not reloaded: {}", fault);
-    if (!outcome.faults.empty() && outcome.restart_remedies_all)
+    if (outcome.restart_remedies_all)
         return spdlog::error(
             "nothing was changed; check the settings with --check, and restart the gateway");
     if (!outcome.faults.empty())
