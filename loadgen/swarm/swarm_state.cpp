@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view room_level = "room/";
 
-constexpr std::size_t most_examples = 10;
+constexpr std::size_t examples_of_a_worker = 10;
 
 /// The number of separate servers among which clients are divided. With several transports they are
 /// not divided, because there may be several servers of one transport and one of the other.
@@ -109,7 +109,7 @@ bool SwarmState::starved(const SwarmClient& client, Time now) const {
 }
 
 void SwarmState::give_example(std::string text) {
-    if (examples_.size() < most_examples) examples_.push_back(printable(std::move(text)));
+    if (examples_.size() < examples_of_a_worker) examples_.push_back(printable(std::move(text)));
 }
 
 void SwarmState::count_violation(const SwarmClient& client, std::string_view what, Time now) {
