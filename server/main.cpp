@@ -137,13 +137,6 @@ std::unique_ptr<Membership> join(const Config& config, const std::atomic<const S
     }
 }
 
-std::vector<CertificateEnd> link_ends(const Membership& cluster) {
-    std::vector<CertificateEnd> ends;
-    for (const auto& [setting, file, end] : cluster.view().certificates)
-        ends.push_back({file, end, setting});
-    return ends;
-}
-
 struct ForgetReloads {
     Watch& watch;
     ~ForgetReloads() { watch.forget_reloads(); }
@@ -308,7 +301,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
     if (settings.in_force().config().cluster.redis) {
         service::refuse_passed_sockets();
         cluster = join(settings.in_force().config(), serving);
-        watch.watch_links(link_ends(*cluster));
+        watch.watch_links(cluster->view().certificates);
         early_end.reset();  // a standby obeys signals itself: its clients may have to leave
         if (!await_ownership(*cluster, settings, watch)) return 0;
         early_end.emplace();

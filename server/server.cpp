@@ -371,7 +371,7 @@ void Server::watch_certificates(const Tls* tls) {
     if (!tls) return;
     std::vector<CertificateEnd> ends;
     ends.reserve(tls->expiries().size());
-    for (const auto& [file, end] : tls->expiries()) ends.push_back({file, end});
+    for (const auto& [file, end] : tls->expiries()) ends.push_back({"tls-cert", file, end});
     certificates_.use(std::move(ends));
 }
 

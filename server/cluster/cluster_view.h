@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/cluster/link/link_certificates.h"
+#include "server/base/certificate_end.h"
 
 namespace pulsegate {
 
@@ -59,7 +59,7 @@ struct ClusterView {
     std::vector<Owned> partitions{};  ///< partitions by number
     Redis redis{};
     Counters counters{};
-    std::vector<LinkCertificate> certificates{};  ///< empty if the link has no TLS
+    std::vector<CertificateEnd> certificates{};  ///< empty if the link has no TLS
 };
 
 /// Is there another node that takes over when this one stops in order? A node that is silent may

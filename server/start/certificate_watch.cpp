@@ -15,7 +15,7 @@ constexpr std::int64_t warned_before = 14 * seconds_a_day;
 void warn_of(const CertificateEnd& certificate, std::int64_t now) {
     const auto left = certificate.end - now;
     if (left > warned_before) return;
-    const auto& [file, end, setting] = certificate;
+    const auto& [setting, file, end] = certificate;
     const auto when = rfc3339(end * 1000);
     const auto days = left / seconds_a_day;
     const bool is_of_link = setting != "tls-cert";

@@ -3,8 +3,8 @@
 #include <mutex>
 #include <vector>
 
+#include "server/base/certificate_end.h"
 #include "server/base/clock.h"
-#include "server/http/questions/admin_host.h"
 
 namespace pulsegate {
 

@@ -38,8 +38,8 @@ FoundCa find_issuer(SSL_CTX* context, X509* certificate) {
 
 }  // namespace
 
-std::vector<LinkCertificate> link_certificates(const LinkSettings& settings, ssl_ctx_st* context) {
-    std::vector<LinkCertificate> all;
+std::vector<CertificateEnd> link_certificates(const LinkSettings& settings, ssl_ctx_st* context) {
+    std::vector<CertificateEnd> all;
     if (!SSL_CTX_get0_certificate(context)) return all;
     all.push_back({"link-cert", settings.certificate, first_expiry(context)});
     if (const FoundCa issuer = find_issuer(context, last_of_chain(context)))

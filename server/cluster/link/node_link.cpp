@@ -38,7 +38,7 @@ NodeLink::NodeLink(const LinkSettings& settings, Millis pause, std::function<Lin
     : pause_(pause),
       tls_(link_tls(settings)),
       certificates_(tls_ ? link_certificates(settings, tls_->native_handle())
-                         : std::vector<LinkCertificate>()),
+                         : std::vector<CertificateEnd>()),
       hello_(std::move(hello)),
       listener_(io_, settings, tls_, hello_),
       address_(settings.address.empty() ? link_text(listener_.address()) : settings.address) {

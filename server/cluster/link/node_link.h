@@ -39,7 +39,7 @@ public:
     const std::string& address() const { return address_; }
 
     /// Empty without certificates.
-    const std::vector<LinkCertificate>& certificates() const { return certificates_; }
+    const std::vector<CertificateEnd>& certificates() const { return certificates_; }
 
     /// Asks all these nodes repeatedly until the next call.
     void watch(std::set<std::string> addresses);
@@ -83,7 +83,7 @@ private:
     boost::asio::io_context io_{1};
     const std::chrono::milliseconds pause_;
     const std::shared_ptr<boost::asio::ssl::context> tls_;
-    const std::vector<LinkCertificate> certificates_;
+    const std::vector<CertificateEnd> certificates_;
     const std::function<LinkHello()> hello_;
     LinkListener listener_;
     std::string address_;

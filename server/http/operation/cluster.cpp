@@ -81,7 +81,7 @@ void add_link_certificates(std::vector<MetricFamily>& families, const ClusterVie
         "valid.";
     family.type = MetricType::Gauge;
     std::map<std::string, double> ends;  // one file may be both
-    for (const LinkCertificate& certificate : view.certificates) {
+    for (const CertificateEnd& certificate : view.certificates) {
         const auto end = static_cast<double>(certificate.end);
         double& earliest = ends.try_emplace(certificate.file, end).first->second;
         earliest = std::min(earliest, end);

@@ -1,23 +1,15 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "server/base/certificate_end.h"
 #include "server/limits/drain.h"
 #include "server/limits/upgrade_state.h"
 #include "server/settings/config_reload.h"
 
 namespace pulsegate {
-
-/// The expiry of one of the gateway's certificates, or of the certificate in its chain that expires
-/// first.
-struct CertificateEnd {
-    std::string file;
-    std::int64_t end;  ///< seconds since 1970
-    std::string setting = "tls-cert";
-};
 
 /// Reads the settings again, as SIGHUP does, and calls back on another thread.
 using AskReload = std::function<void(std::function<void(const ReloadOutcome&)>)>;
