@@ -6,11 +6,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <system_error>
 
 #include "server/base/machine.h"
 #include "server/start/service_manager.h"

@@ -11,8 +11,8 @@ namespace pulsegate {
 /// harm than one that is killed: nobody was let in, and the next start checks the data.
 ///
 /// These signals must be blocked in all threads. One that comes when this object is destroyed is
-/// still pending afterwards, and so is one that this process has sent itself for example
-/// because its store has failed: the main thread knows what to do then.
+/// still pending afterwards. So is one that this process has sent itself, for example because its
+/// store has failed: the main thread knows what to do then.
 class EarlyEnd {
 public:
     EarlyEnd();
