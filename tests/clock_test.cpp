@@ -53,3 +53,18 @@ TEST_CASE("the calendar follows a wall clock that was set only when it is begun 
     begin_calendar();
     CHECK(std::abs(behind()) < an_hour / 2);
 }
+
+TEST_CASE("the calendar goes on while the machine is suspended, and never goes back") {
+    constexpr Millis an_hour = 3'600'000;
+    const WallMillis before = calendar_time(monotonic_now());
+    {
+        SuspendedMachine machine;
+        machine.advance(999);
+        CHECK(calendar_time(monotonic_now()) < before + an_hour / 2);
+        machine.advance(an_hour);
+        CHECK(calendar_time(monotonic_now()) >= before + an_hour);
+    }
+    CHECK(calendar_time(monotonic_now()) >= before + an_hour);
+    begin_calendar();
+    CHECK(calendar_time(monotonic_now()) < before + an_hour / 2);
+}

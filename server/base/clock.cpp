@@ -24,6 +24,29 @@ std::atomic<WallMillis> moved_by{0};
 /// seconds.
 std::atomic<WallMillis> calendar_began{wall_at_start - wall_at_start % 1000};
 
+std::atomic<Millis> boot_moved_by{0};
+
+/// How long the machine was suspended since it was started. If the thread is interrupted between
+/// the two clocks, this is less.
+Millis suspended_time() {
+    const Millis boot = boot_now();
+    return boot - steady_now();
+}
+
+std::atomic<Millis> suspended_at_begin{suspended_time()};  // of the calendar
+std::atomic<Millis> suspended_since{0};                    // the longest time that was seen
+
+/// How long the machine was suspended since the calendar began. Less than a second may come from
+/// an interruption of this thread, and does not count.
+Millis suspended_since_begin() {
+    const Millis seen = suspended_time() - suspended_at_begin;
+    Millis longest = suspended_since;
+    if (seen < 1000) return longest;
+    while (seen > longest && !suspended_since.compare_exchange_weak(longest, seen)) {
+    }
+    return std::max(seen, longest);
+}
+
 }  // namespace
 
 Millis monotonic_now() {
@@ -36,8 +59,13 @@ Millis monotonic_now() {
 Millis boot_now() {
     timespec time{};
     ::clock_gettime(CLOCK_BOOTTIME, &time);
-    return Millis{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+    return Millis{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 +
+           boot_moved_by.load(std::memory_order_relaxed);
 }
+
+SuspendedMachine::~SuspendedMachine() { boot_moved_by = 0; }
+
+void SuspendedMachine::advance(Millis time) { boot_moved_by += time; }
 
 StoppedClock::StoppedClock() {
     assert(stopped_at == 0);
@@ -66,13 +94,17 @@ MovedWallClock::~MovedWallClock() { moved_by = 0; }
 
 void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 
-WallMillis calendar_time(Millis now) { return calendar_began + now; }
+WallMillis calendar_time(Millis now) { return calendar_began + now + suspended_since_begin(); }
 
 WallMillis expiry_clock(Millis now) { return std::min(wall_now(), calendar_time(now)); }
 
 /// Exact to the millisecond, because otherwise work that another node has dated would be early.
 /// Ticks don't begin with its seconds any longer, so work may be up to a second late.
-void begin_calendar(Millis now) { calendar_began = wall_now() - now; }
+void begin_calendar(Millis now) {
+    calendar_began = wall_now() - now;
+    suspended_at_begin = suspended_time();
+    suspended_since = 0;
+}
 
 std::string rfc3339(WallMillis when) {
     const WallMillis millis = (when % 1000 + 1000) % 1000;  // valid before 1970, too

@@ -60,8 +60,20 @@ inline constexpr WallMillis latest_wall_time = 7'258'118'400'000;
 /// outside of them (see `main`), but the clock may be set while it runs.
 WallMillis wall_now();
 
-/// The wall clock at the start, moved on by the monotonic clock. Work that is due at a date uses
-/// it, so no step of the wall clock makes it early. Ticks begin with its seconds.
+/// While an object of this class exists, the machine seems to have been suspended for a given time.
+class SuspendedMachine {
+public:
+    SuspendedMachine() = default;
+    ~SuspendedMachine();
+    SuspendedMachine(const SuspendedMachine&) = delete;
+    SuspendedMachine& operator=(const SuspendedMachine&) = delete;
+
+    void advance(Millis time);
+};
+
+/// The wall clock at the start, moved on by the monotonic clock and by the time in which the
+/// machine was suspended. Work that is due at a date uses it, so no step of the wall clock makes it
+/// early. Ticks begin with its seconds, until the machine is suspended.
 WallMillis calendar_time(Millis now);
 
 /// Makes `calendar_time` continue from the present time of the wall clock. Before the call, it
