@@ -237,15 +237,14 @@ void drain(Server& server, ConfigReload& settings, const DrainTerms& terms, Watc
 }
 
 /// The reason why another process can't replace this one; "" if it can.
-std::string objection_to_upgrade(const Config& config) {
+std::string objection_to_upgrade(const Config& config, bool ends_container) {
     if (config.cluster.redis)
         return "a node of a cluster is not upgraded this way: stop it, and the standby takes over";
     if (config.data.empty())
         return "without a data folder the sessions of clients that are away would be lost: name "
                "one "
                "with --data, or drain";
-    if (::getpid() == 1)
-        return "this process is the first one of its container, which ends with it: drain instead";
+    if (ends_container) return "the container would end with this process: drain instead";
     return "";
 }
 
@@ -318,7 +317,9 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
          .api = {.drain = [&watch](auto& terms) { return watch.ask_drain(terms); },
                  .reload = [&watch](auto told) { watch.ask_reload(std::move(told)); },
                  .upgrade =
-                     [&, objection = objection_to_upgrade(config)](const UpgradeOrder& order) {
+                     [&, objection = objection_to_upgrade(
+                             config, !predecessor && service::ends_container())](
+                         const UpgradeOrder& order) {
                          return ask_upgrade(objection, upgrades, order, watch);
                      },
                  .upgrades = &upgrades},

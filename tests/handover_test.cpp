@@ -151,3 +151,14 @@ TEST_CASE("a folder stays locked as long as one of two processes has its lock") 
     }
     CHECK_NOTHROW(FolderLock{path});
 }
+
+TEST_CASE("an upgrade needs as much memory as the process has, and 64 MiB of the disk") {
+    constexpr std::size_t mebibyte = 1024 * 1024;
+    CHECK(objection(UpgradeRoom{.own_memory = 100, .unused_memory = 100}).empty());
+    CHECK(objection(UpgradeRoom{.disk = 64 * mebibyte}).empty());
+    CHECK(objection(UpgradeRoom{.disk = 63 * mebibyte}) ==
+          "the disk of the data folder has 63 MiB left; an upgrade needs 64 MiB");
+    CHECK(objection(UpgradeRoom{.own_memory = 600 * mebibyte, .unused_memory = 599 * mebibyte}) ==
+          "for a moment the new process needs 600 MiB of memory too, and 599 MiB are left; stop "
+          "and start instead");
+}

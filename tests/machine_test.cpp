@@ -1,6 +1,7 @@
 #include "server/base/machine.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <filesystem>
@@ -79,6 +80,30 @@ TEST_CASE("version 1 has a hierarchy for each kind of limit") {
         groups.of("9:name=systemd:/jobs\n4:memory:/jobs\n2:cpu,cpuacct:/jobs\n0::/jobs\n");
     CHECK(limits.memory == 128 * mebibyte);
     CHECK(limits.processors == 3);
+}
+
+TEST_CASE("a group may still take what its limit leaves, and what the kernel only caches") {
+    const Groups groups;
+    groups.write("a/memory.max", std::to_string(100 * mebibyte));
+    groups.write("a/memory.current", std::to_string(80 * mebibyte));
+    groups.write("a/memory.stat", fmt::format("anon {}\nfile {}", 50 * mebibyte, 30 * mebibyte));
+    CHECK(groups.of("0::/a\n").unused_memory == 50 * mebibyte);
+    groups.write("a/b/memory.max", "max");
+    CHECK(groups.of("0::/a/b\n").unused_memory == 50 * mebibyte);
+    groups.write("memory.max", std::to_string(90 * mebibyte));
+    groups.write("memory.current", std::to_string(100 * mebibyte));
+    CHECK(groups.of("0::/a/b\n").unused_memory == 0);
+
+    groups.write("memory/old/memory.limit_in_bytes", std::to_string(100 * mebibyte));
+    groups.write("memory/old/memory.usage_in_bytes", std::to_string(70 * mebibyte));
+    groups.write("memory/old/memory.stat", fmt::format("cache 1\ntotal_cache {}", 10 * mebibyte));
+    CHECK(groups.of("4:memory:/old\n").unused_memory == 40 * mebibyte);
+}
+
+TEST_CASE("a process knows its own memory, and what it may still take") {
+    CHECK(own_memory() > mebibyte / 2);
+    CHECK(unused_memory() > mebibyte);
+    CHECK(unused_memory() < available_memory());
 }
 
 TEST_CASE("without control groups there are no limits") {

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 namespace pulsegate {
 
@@ -26,9 +29,30 @@ std::optional<std::int64_t> number_in(const std::string& file) {
     return std::nullopt;
 }
 
-void lower_memory(ControlGroupLimits& limits, const std::string& file) {
-    if (const auto bytes = number_in(file); bytes && *bytes >= 0)
-        lower(limits.memory, static_cast<std::uint64_t>(*bytes));
+/// The number after a name in a file with a name and a number on each line.
+std::optional<std::int64_t> number_in(const std::string& file, std::string_view name) {
+    std::ifstream in(file);
+    std::int64_t number = 0;
+    for (std::string line, word; std::getline(in, line);)
+        if (std::istringstream words(line); words >> word >> number && word == name) return number;
+    return std::nullopt;
+}
+
+/// The names of a control group's files.
+struct MemoryFiles {
+    const char* most;
+    const char* current;
+    const char* cache;  ///< the line of memory.stat; the kernel takes this part back if needed
+};
+
+void lower_memory(ControlGroupLimits& limits, const std::string& group, const MemoryFiles& names) {
+    const auto most = number_in(group + names.most);
+    if (!most || *most < 0) return;
+    lower(limits.memory, static_cast<std::uint64_t>(*most));
+    const auto cache = number_in(group + "/memory.stat", names.cache).value_or(0);
+    const auto used = number_in(group + names.current).value_or(0) - cache;
+    lower(limits.unused_memory,
+          static_cast<std::uint64_t>(std::max<std::int64_t>(*most - used, 0)));
 }
 
 void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64_t period) {
@@ -38,7 +62,8 @@ void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64
 
 /// Applies the limits of a control group of version 2.
 void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
-    lower_memory(limits, group + "/memory.max");
+    lower_memory(limits, group,
+                 {.most = "/memory.max", .current = "/memory.current", .cache = "file"});
     std::ifstream in(group + "/cpu.max");
     std::int64_t quota = 0;
     std::int64_t period = 0;
@@ -47,7 +72,10 @@ void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
 
 /// Applies the limits of a control group of version 1. Each hierarchy has some of these files.
 void lower_by_v1(ControlGroupLimits& limits, const std::string& group) {
-    lower_memory(limits, group + "/memory.limit_in_bytes");
+    lower_memory(limits, group,
+                 {.most = "/memory.limit_in_bytes",
+                  .current = "/memory.usage_in_bytes",
+                  .cache = "total_cache"});
     lower_processors(limits, number_in(group + "/cpu.cfs_quota_us").value_or(0),
                      number_in(group + "/cpu.cfs_period_us").value_or(0));
 }
@@ -86,6 +114,20 @@ std::size_t available_memory() {
     const auto physical = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                           static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     return std::min(physical, control_group_limits().memory.value_or(physical));
+}
+
+std::size_t unused_memory() {
+    constexpr std::int64_t kibibyte = 1024;
+    const auto of_machine = number_in("/proc/meminfo", "MemAvailable:");
+    const auto unused = of_machine ? static_cast<std::uint64_t>(*of_machine * kibibyte)
+                                   : std::numeric_limits<std::uint64_t>::max();
+    return std::min(unused, control_group_limits().unused_memory.value_or(unused));
+}
+
+std::size_t own_memory() {
+    constexpr std::int64_t kibibyte = 1024;
+    return static_cast<std::size_t>(number_in("/proc/self/status", "RssAnon:").value_or(0) *
+                                    kibibyte);
 }
 
 unsigned available_processors() {

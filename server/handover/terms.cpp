@@ -110,6 +110,20 @@ std::string objection(const UpgradeHello& hello, const UpgradeHello& own) {
     return "";
 }
 
+std::string objection(const UpgradeRoom& room) {
+    constexpr std::size_t mebibyte = 1024 * 1024;
+    constexpr std::size_t least_disk = 64 * mebibyte;
+    if (room.disk && *room.disk < least_disk)
+        return fmt::format("the disk of the data folder has {} MiB left; an upgrade needs {} MiB",
+                           *room.disk / mebibyte, least_disk / mebibyte);
+    if (room.own_memory > room.unused_memory)
+        return fmt::format(
+            "for a moment the new process needs {} MiB of memory too, and {} MiB are left; stop "
+            "and start instead",
+            room.own_memory / mebibyte, room.unused_memory / mebibyte);
+    return "";
+}
+
 std::string encode(const Ready& ready) {
     return json::serialize(json::object{{"adopted", ready.adopted},
                                         {"refused", ready.refused},

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,17 @@ std::string encode(const UpgradeHello& hello);
 UpgradeHello decode_hello(std::string_view text);
 /// The reason why the new process can't take over from this one, `own`; "" if it can.
 std::string objection(const UpgradeHello& hello, const UpgradeHello& own);
+
+/// What an upgrade needs of the machine, in bytes.
+struct UpgradeRoom {
+    std::optional<std::uintmax_t> disk{};  ///< that the data folder's disk has left, if known
+    std::size_t own_memory = 0;            ///< that this process has
+    std::size_t unused_memory = 0;         ///< that the machine has left
+};
+/// The reason why an upgrade could do harm; "" if there is none. The new process has its own copy
+/// of what this one has in memory. If the disk is full, this process may be unable to open the
+/// store again after it has closed it.
+std::string objection(const UpgradeRoom& room);
 
 /// The message of the new process when it has everything.
 struct Ready {

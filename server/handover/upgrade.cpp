@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "server/base/machine.h"
 #include "server/base/secrets/secret_bytes.h"
 #include "server/base/version.h"
 #include "server/handover/channel.h"
@@ -103,6 +104,10 @@ public:
         const auto why = objection(hello, own_hello(gateway_.promises));
         if (!why.empty()) throw HandoverError(why);
         if (gateway_.store.refuses()) throw HandoverError(gateway_.store.why_refused());
+        const auto lack = objection({.disk = gateway_.store.free_disk(),
+                                     .own_memory = own_memory(),
+                                     .unused_memory = unused_memory()});
+        if (!lack.empty()) throw HandoverError(lack);
         gateway_.admin.end_repeated();  // before the pause begins
         const Millis most = order_.longest_pause ? *order_.longest_pause : usual_pause();
         const auto deadline = Clock::now() + std::chrono::milliseconds(most);

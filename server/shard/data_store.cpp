@@ -129,6 +129,14 @@ void DataStore::watch_events(std::function<void()> told) {
 
 std::size_t DataStore::bytes() const { return ledger_->bytes(); }
 
+std::optional<std::uintmax_t> DataStore::free_disk() const {
+    if (settings_.folder.empty()) return std::nullopt;
+    std::error_code error;
+    const auto space = std::filesystem::space(settings_.folder, error);
+    if (error) return std::nullopt;
+    return space.available;
+}
+
 std::uint64_t DataStore::left_out() const { return ledger_->left_out(); }
 
 std::uint64_t DataStore::damaged() const { return ledger_->damaged(); }

@@ -71,6 +71,8 @@ public:
     bool is_full() const { return bytes() > max_bytes_; }
     std::size_t bytes() const;
     std::size_t max_bytes() const { return max_bytes_; }
+    /// Bytes that its disk has left; nothing if it has none, or if that can't be told.
+    std::optional<std::uintmax_t> free_disk() const;
     /// Operations that the database has refused for good, since the start. From any thread.
     std::uint64_t left_out() const;
 

@@ -4,10 +4,14 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "server/base/machine.h"
@@ -34,6 +38,16 @@ void tell_stopping(const std::string& why) {
 
 void tell_main_process(pid_t process) {
     ::sd_notify(0, fmt::format("MAINPID={}", process).c_str());
+}
+
+bool ends_container() {
+    constexpr std::string_view inits[] = {"catatonit", "docker-init", "dumb-init", "pause", "tini"};
+    if (::getpid() == 1) return true;
+    if (::getppid() != 1) return false;
+    std::ifstream first("/proc/1/comm");
+    std::string name;
+    std::getline(first, name);
+    return std::ranges::find(inits, name) != std::end(inits);
 }
 
 void tell_alive() { ::sd_notify(0, "WATCHDOG=1"); }

@@ -29,6 +29,10 @@ void tell_main_process(pid_t process);
 /// Tells that the process is alive. Call it every half of `watchdog_interval`.
 void tell_alive();
 
+/// Would the container end with this process, because it is the first one there, or the child of an
+/// init that waits for it only?
+bool ends_container();
+
 /// The time without `tell_alive` after which systemd ends the process (sd_watchdog_enabled(3)); 0:
 /// it does not watch.
 Millis watchdog_interval();
