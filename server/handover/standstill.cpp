@@ -16,7 +16,6 @@
 #include "server/shard/data_store.h"
 #include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
-#include "server/start/service_manager.h"
 
 namespace pulsegate {
 
@@ -68,7 +67,6 @@ int Standstill::close_store() {
 
 void Standstill::go_on() {
     if (is_closed_) {
-        const service::KeptAlive kept_alive;  // a large store takes a while
         try {
             gateway_.store.resume(std::move(lock_));
         } catch (const std::exception& error) {

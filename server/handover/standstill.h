@@ -5,6 +5,7 @@
 #include "server/base/files/unique_fd.h"
 #include "server/handover/channel.h"
 #include "server/handover/gateway_pieces.h"
+#include "server/start/service_manager.h"
 
 namespace pulsegate {
 
@@ -31,6 +32,7 @@ private:
     void go_on();
 
     const GatewayPieces& gateway_;
+    const service::KeptAlive kept_alive_{};  ///< it takes a while if the store is large
     const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
     UniqueFd lock_{};
     bool is_closed_ = false;
