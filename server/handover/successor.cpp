@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,9 @@ namespace {
 /// The descriptor of the new process; it has no others except the standard ones.
 constexpr int channel_descriptor = STDERR_FILENO + 1;
 constexpr int report_descriptor = channel_descriptor + 1;  ///< until it runs the program
+
+/// In milliseconds, for a process to end that was killed.
+constexpr int most_waits = 5'000;
 
 /// True for variables that are meant for this process only, mostly of systemd: the passed sockets,
 /// and the watched process.
@@ -119,8 +124,9 @@ void Successor::end() {
     const pid_t process = std::exchange(process_, -1);
     if (process < 0) return;
     const UniqueFd handle = std::move(handle_);
-    if (!handle) {  // the process has ended, or the kernel is older than Linux 5.3
-        ::kill(process, SIGKILL);
+    if (!handle) {  // the process has ended, or a filter of system calls allows no pidfd
+        for (int waits = 0; ::kill(process, SIGKILL) == 0 && waits < most_waits; ++waits)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return;
     }
     ::pidfd_send_signal(handle.get(), SIGKILL, nullptr, 0);
