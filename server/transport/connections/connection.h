@@ -137,10 +137,14 @@ public:
     /// pass.
     ConnectionRecord describe(Millis rested) const;
     /// Like `take`, but continues the connection of another process. It reads when there is a
-    /// session.
+    /// session. Returns false if the record is damaged. Throws std::system_error if the kernel can't
+    /// watch the socket.
     [[nodiscard]] bool adopt(Handoff& handoff, const ConnectionRecord& record);
     /// Continues after a rest of this length, which does not count as the client's silence.
     void wake(Millis rest);
+    /// This process ends, and no other one has the connection: tells the client the reason. The
+    /// session is not told.
+    void say_end(const Ending& ending);
 
     void close();
     bool closed() const { return state_ == State::closed; }

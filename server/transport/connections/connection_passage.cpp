@@ -2,7 +2,9 @@
 // read nor write. They are described, and continue in the other process, or here if the upgrade
 // fails.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "server/transport/connections/connection.h"
@@ -113,7 +115,10 @@ ConnectionRecord Connection::describe(Millis rested) const {
 bool Connection::adopt(Handoff& handoff, const ConnectionRecord& record) {
     handoff.version = static_cast<Version>(record.version);
     handoff.unread = record.unfinished;
-    if (!put_extras(record, handoff.extras) || !take(handoff)) return false;
+    if (!put_extras(record, handoff.extras)) return false;
+    // The old process can serve the client, so the upgrade must not go on without it.
+    if (!take(handoff))
+        throw std::system_error(errno, std::generic_category(), "can't watch a client's socket");
     const Millis now = monotonic_now();
     state_ = State::open;
     limit_ = record.limit;
