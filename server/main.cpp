@@ -263,10 +263,8 @@ void log_outcome(const UpgradeOutcome& outcome) {
     if (outcome.end == UpgradeOutcome::End::rehearsed)
         return spdlog::info("upgrade rehearsed: {} clients would move, pause {} ms", outcome.moved,
                             outcome.pause);
-    std::uint64_t left = 0;
-    for (const auto& [reason, clients] : outcome.left) left += clients;
-    spdlog::info("upgraded from {} to {}: {} clients moved, {} left behind, pause {} ms",
-                 outcome.from, outcome.to, outcome.moved, left, outcome.pause);
+    spdlog::info("upgraded from {} to {}: {} clients moved, {}, pause {} ms", outcome.from,
+                 outcome.to, outcome.moved, text_of_left(outcome.left), outcome.pause);
 }
 
 /// Takes over from another process: everything but the start.

@@ -216,9 +216,11 @@ private:
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
-        spdlog::default_logger_raw()->flush();
         for (const int signal : passed_signals)
             if (is_pending(signal)) ::kill(successor_.process(), signal);
+        for (Shard* shard : gateway_.shards)
+            shard->call([](Shard& each) { each.end_left_behind(); }).wait();
+        spdlog::default_logger_raw()->flush();
         std::_Exit(0);
     }
 

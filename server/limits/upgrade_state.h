@@ -37,6 +37,9 @@ struct UpgradeOutcome {
     std::map<std::string, std::uint64_t> left{};  ///< clients that did not move, by reason
 };
 
+/// Describes clients that did not move: "3 left behind (2 TLS kept by OpenSSL, 1 login under way)".
+std::string text_of_left(const std::map<std::string, std::uint64_t>& left);
+
 /// Whether an upgrade is under way, and the outcome of the last one in which this process took
 /// part. Any thread may use it.
 class UpgradeState {

@@ -151,6 +151,8 @@ public:
     ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
     /// The same for its history, in parts. The history does not grow once the freeze is complete.
     void export_history(const std::function<void(std::string_view)>& visit);
+    /// Tells the clients that were left behind that this process ends. Another process serves.
+    void end_left_behind();
     /// Takes over a client that another process had: in a task, or before `run` when the store is
     /// restored. The other process may continue with it until `run` or `thaw`. So this shard
     /// neither reads nor writes until then.

@@ -107,6 +107,14 @@ void Shard::export_history(const std::function<void(std::string_view)>& visit) {
              [&](const HistoryRecord& record) { visit(encode(record)); });
 }
 
+void Shard::end_left_behind() {
+    const Ending upgraded{Cause::drained, Reason::server_shutting_down,
+                          "the server was upgraded: connect again"};
+    transport_.visit([&](Connection& connection) {
+        if (connection.passing() != Passing::passes) connection.say_end(upgraded);
+    });
+}
+
 Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
     if (rest_ != Rest::all) {
         rested_ = monotonic_now();

@@ -115,6 +115,26 @@ class UpgradeTest(unittest.TestCase):
                 client.ping()
             client.close()
 
+    def test_clients_that_cannot_move_are_told_the_reason(self):
+        authority = Certificates()
+        certificate, key = authority.issue("server", host="localhost")
+        with gateway_for("--listen", "mqtts://127.0.0.1:0", "--tls-cert", certificate,
+                         "--tls-key", key) as gateway:
+            moves = gateway.connect("moves")
+            context = ssl.create_default_context(cafile=authority.ca)
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            stays = Client(port_of(gateway, "mqtts"))
+            stays.socket = context.wrap_socket(stays.socket, server_hostname="localhost", suppress_ragged_eofs=False)
+            stays.login("stays", version=5)
+            said = "1 clients moved, 1 left behind (1 TLS kept by OpenSSL), pause "
+            self.assertIn(said, gateway.upgrade())
+            self.assertIn(said, gateway.log)
+            kind, body = stays.receive()
+            self.assertEqual((kind, body[0]), (0xE0, 0x8B))  # DISCONNECT: server shutting down
+            self.assertEqual(stays.socket.recv(1), b"")  # after a close_notify
+            stays.close()
+            moves.ping()
+
     def test_the_last_packets_of_a_client_that_has_closed_tls_or_its_websocket_are_handled(self):
         authority = Certificates()
         certificate, key = authority.issue("server", host="localhost")

@@ -3,7 +3,9 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "server/commands/ctl/ctl_commands.h"
 #include "server/commands/ctl/text_table.h"
+#include "server/limits/upgrade_state.h"
 
 namespace pulsegate {
 
@@ -54,18 +57,12 @@ GatewayClient::Answer await_end(const GatewayClient& gateway, std::chrono::secon
     }
 }
 
-/// Describes clients that did not move: "3 left behind (2 TLS kept by OpenSSL, 1 login under way)".
 std::string left_text(const json::value& left) {
-    std::int64_t sum = 0;
-    std::string reasons;
+    std::map<std::string, std::uint64_t> clients;
     if (left.is_object())
-        for (const auto& each : left.get_object()) {
-            const auto clients = each.value().to_number<std::int64_t>();
-            sum += clients;
-            reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", clients,
-                                   std::string_view(each.key()));
-        }
-    return sum == 0 ? "none left behind" : fmt::format("{} left behind ({})", sum, reasons);
+        for (const auto& each : left.get_object())
+            clients[each.key()] = each.value().to_number<std::uint64_t>();
+    return text_of_left(clients);
 }
 
 int say(const GatewayClient::Answer& answer, bool as_json) {

@@ -60,6 +60,14 @@ void Connection::end(const Ending& ending) {
     mark_dirty();
 }
 
+void Connection::say_end(const Ending& ending) {
+    if (!reads() || handshaking()) return;
+    ending_ = ending;
+    if (state_ != State::open && !context_.owner.is_accepted(*this))
+        ending_.reason = Reason::success;
+    send_disconnect();
+}
+
 /// Ends the connection in its turn, unless another connection has taken it over meanwhile.
 bool Connection::teardown() {
     --awaited_turns_;
