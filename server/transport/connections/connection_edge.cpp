@@ -27,8 +27,8 @@ void Connection::lose_edge(Millis since) {
     const boost::intrusive_ptr alive(this);
     channel()->lose_edge();
     if (state_ == State::login)
-        return end(
-            {Cause::connection_lost, Reason::success, "the node with its connection is gone"});
+        return end({Cause::connection_lost, Reason::success, "the node with its connection is gone",
+                    true});
     if (state_ != State::open) return;
     context_.owner.on_lost_edge(*this);
     last_packet_ = std::max(last_packet_, since);
