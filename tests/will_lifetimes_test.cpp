@@ -269,6 +269,39 @@ TEST_CASE("the will of a client that is not back after a kill comes when its lim
     }
 }
 
+TEST_CASE("a login that is lost before its CONNACK leaves the will of a client that is awaited") {
+    World world;
+    PlainClient watcher(world.brokers, "watcher");
+    watcher.connect(false);
+    watcher.send("82 r k1 s'wills/#' 00");
+    PlainClient client(world.brokers, "a", "a", Version::v5_0);
+    client.connect(false, 100, "wills/a");
+    world.brokers.settle();
+    restart(world.brokers, End::kill);
+    watcher.connect(false);
+    world.brokers.settle();
+    for ([[maybe_unused]] const int login : {1, 2}) {
+        world.pass(60);
+        client.connect(false, 100, "wills/a");
+        CHECK(client.take().empty());  // the CONNACK waits, because its session ends soon
+        client.lose_connection();
+        world.brokers.settle();
+        CHECK(texts(watcher).empty());
+    }
+    SUBCASE("it comes back") {
+        world.pass(60);
+        client.connect(false, 100, "wills/a");
+        world.pass(200);
+        CHECK(texts(watcher).empty());
+    }
+    SUBCASE("it stays away") {
+        world.pass(92);
+        CHECK(texts(watcher) == "gone ");
+        world.pass(200);
+        CHECK(texts(watcher).empty());
+    }
+}
+
 TEST_CASE("a second kill within the limit begins it again, for the will as well") {
     Killed killed(0);
     killed.world.pass(60);

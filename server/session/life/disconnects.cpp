@@ -25,6 +25,7 @@ void Disconnects::receive(Session& session, const Disconnect& disconnect) {
 
 void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     const PresenceAnnouncer::Ended ended{ending.cause, session.last_packet(), session.limit()};
+    const bool was_accepted = !session.awaits_connack;
     tell_history(session, ending, now);
     answers_.forget(session);
     session.link->session = nullptr;
@@ -44,15 +45,19 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         keeper_.interrupt(session, now);
         replay_.connection_ended(session, ended.last_packet, ended.limit, now);
     }
+    // If its login was not accepted, this is the will of an earlier connection, which waits for the
+    // client. The client has its limit of silence to come back again.
     const StoredWill* const will = session.state.will();
-    if (!stops && will && (!survives || will->delay == 0)) wills_.publish(session, now);
+    const bool is_due = !stops && will && (!survives || will->delay == 0);
+    const bool waits_again = is_due && survives && !was_accepted;
+    if (is_due && !waits_again) wills_.publish(session, now);
 
     announcer_.departed(session, ended, now);
     User& user = session.user;
     if (!survives) sessions_.destroy(session);
     keeper_.pass_inbox_on(user, now);
     if (!survives) return;
-    if (drained)
+    if (drained || waits_again)
         sessions_.await(session, now + ended.limit);
     else
         sessions_.start_expiry(session, now);
