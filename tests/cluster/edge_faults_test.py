@@ -8,6 +8,7 @@ import socket
 import time
 import unittest
 
+from certificates import Certificates
 from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, last_cause, state
 from gateway import DISCONNECT, PINGREQ, PUBACK, SANITIZED, Client, connect_packet, wait_until
@@ -273,7 +274,7 @@ class CutLinkTest(EdgeCase):
         link = free_port()
         self.relay = LinkRelay(link)
         self.addCleanup(self.relay.close)
-        made = node(self.redis, "home", "--link-address", self.relay.address, "--ban-flaps", "0", lease=60)
+        made = node(self.redis, "home", *self.arguments, "--link-address", self.relay.address, "--ban-flaps", "0", lease=60)
         made.command[made.command.index("--link-listen") + 1] = f"127.0.0.1:{link}"
         self.gateway = self.enterContext(made)
         self.edge_node = self.edge("--ban-flaps", "0", lease=60)
@@ -365,6 +366,19 @@ class CutLinkTest(EdgeCase):
         ann.publish("a", b"", qos=1)
         self.assertEqual(ann.receive()[0], 0x40)
         self.assertEqual(self.edge_node.log.count("linked to node home"), 1)
+
+
+class CutTlsLinkTest(CutLinkTest):
+    """The same with TLS. A connection of the link may end in the middle of a handshake or a record."""
+
+    test_strangers_at_the_link_s_port_harm_nobody = None  # they speak no TLS
+
+    def setUp(self):
+        authority = Certificates()
+        self.addCleanup(authority.folder.cleanup)
+        certificate, key = authority.issue("localhost")
+        self.arguments = ("--link-cert", certificate, "--link-key", key, "--link-ca", authority.ca)
+        super().setUp()
 
 
 if __name__ == "__main__":
