@@ -33,8 +33,13 @@ Millis suspended_time() {
     return boot - steady_now();
 }
 
-std::atomic<Millis> suspended_at_begin{suspended_time()};  // of the calendar
-std::atomic<Millis> suspended_since{0};                    // the longest time that was seen
+/// The same, but it is hardly ever less.
+Millis exact_suspended_time() {
+    return std::max({suspended_time(), suspended_time(), suspended_time()});
+}
+
+std::atomic<Millis> suspended_at_begin{exact_suspended_time()};  // of the calendar
+std::atomic<Millis> suspended_since{0};                          // the longest time that was seen
 
 /// How long the machine was suspended since the calendar began. Less than a second may come from
 /// an interruption of this thread, and does not count.
@@ -96,13 +101,17 @@ void MovedWallClock::advance(WallMillis time) { moved_by += time; }
 
 WallMillis calendar_time(Millis now) { return calendar_began + now + suspended_since_begin(); }
 
+WallMillis no_later_than(Millis past, Millis now) {
+    return std::min(wall_now() - (now - past), calendar_began + past);
+}
+
 WallMillis expiry_clock(Millis now) { return std::min(wall_now(), calendar_time(now)); }
 
 /// Exact to the millisecond, because otherwise work that another node has dated would be early.
 /// Ticks don't begin with its seconds any longer, so work may be up to a second late.
 void begin_calendar(Millis now) {
     calendar_began = wall_now() - now;
-    suspended_at_begin = suspended_time();
+    suspended_at_begin = exact_suspended_time();
     suspended_since = 0;
 }
 

@@ -82,6 +82,10 @@ WallMillis calendar_time(Millis now);
 /// that time. Tests have their own monotonic clock.
 void begin_calendar(Millis now = monotonic_now());
 
+/// A time of the wall clock at which `past` had not come yet, or was just there. It is too early by
+/// the time in which the machine was suspended.
+WallMillis no_later_than(Millis past, Millis now);
+
 /// The wall clock, or `calendar_time` while the wall clock is ahead of it. Data that ends at a date
 /// is deleted by this time, so no step of the wall clock deletes data early.
 WallMillis expiry_clock(Millis now);

@@ -33,8 +33,7 @@ void UnconfirmedPresence::sent(const Session& session, std::uint64_t since, Mill
 std::uint64_t UnconfirmedPresence::take(const Session& session, Millis last_packet, Millis limit,
                                         Millis now) {
     const Millis arrived = arrived_until(last_packet, limit);
-    const WallMillis changed = expiry_clock(now) - (now - arrived);
-    std::uint64_t since = version_by_clock(changed);
+    std::uint64_t since = version_by_clock(no_later_than(arrived, now));
     if (since > 0) --since;
     const auto pages = pages_.find(&session);
     if (pages == pages_.end()) return since;
