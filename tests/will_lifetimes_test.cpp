@@ -291,6 +291,8 @@ TEST_CASE("a login that is lost before its CONNACK leaves the will of a client t
     SUBCASE("it comes back") {
         world.pass(60);
         client.connect(false, 100, "wills/a");
+        CHECK(client.take().empty());  // and it tries again over another connection:
+        client.connect(false, 100, "wills/a");
         world.pass(200);
         CHECK(texts(watcher).empty());
     }

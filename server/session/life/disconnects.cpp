@@ -25,7 +25,7 @@ void Disconnects::receive(Session& session, const Disconnect& disconnect) {
 
 void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     const PresenceAnnouncer::Ended ended{ending.cause, session.last_packet(), session.limit()};
-    const bool was_accepted = !session.awaits_connack;
+    const bool was_accepted = session.here;
     tell_history(session, ending, now);
     answers_.forget(session);
     session.link->session = nullptr;
@@ -64,7 +64,10 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
     const Stamp position = rooms_.has_rooms(user.name) ? rooms_.position_now() : 0;
     session.expiry_timer->position = position;
     if (stops) return leave_to_next_start(session);
-    if (session.state.owner != 0)
+    const bool is_stored = session.state.owner != 0;
+    if (is_stored && waits_again)
+        leave_to_next_start(session);
+    else if (is_stored)
         journal_.add_lazily(PutSessionExpiry{
             session.state.owner, wall_now() + WallMillis{session.state.expiry()} * 1000, position});
     end_surplus(session, now);
@@ -104,8 +107,8 @@ void Disconnects::tell_history(const Session& session, const Ending& ending, Mil
 /// The session's time begins with the next start, as after a crash. So does the delay of its will:
 /// a server that stops may delay wills until then (MQTT 5.0, 3.1.2.5). Unlike after a crash, the
 /// store knows that the client has gone, and which messages it was sent. A drained session is
-/// awaited. If this process does not end, the session's time begins when its limit of silence has
-/// passed.
+/// awaited, and so is one whose client was lost before its login was accepted. If this process does
+/// not end, the session's time begins when its limit of silence has passed.
 void Disconnects::leave_to_next_start(const Session& session) {
     journal_.add_lazily(
         PutSessionExpiry{.owner = session.state.owner, .position = session.expiry_timer->position});

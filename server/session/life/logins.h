@@ -110,7 +110,7 @@ private:
                                               const ConnectAgreement& agreement, Millis now);
     bool is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now);
     void detach(Session& session, Millis now);
-    void begin(Session& session, bool resumed, bool was_cut_off, Millis now);
+    void begin(Session& session, bool resumed, bool was_awaited, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
     void send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
                                   bool resumed, std::unique_ptr<StoredWill> will);
