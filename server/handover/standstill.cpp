@@ -29,7 +29,8 @@ constexpr std::chrono::milliseconds longest_wait_for_events{100};
 }  // namespace
 
 Standstill::Standstill(const GatewayPieces& gateway, HandoverChannel::Deadline deadline)
-    : gateway_(gateway) {
+    : gateway_(gateway),
+      kept_alive_(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - since_)) {
     if (gateway_.webhook) gateway_.webhook->stop();
     gateway_.admin.hold();
     try {
@@ -67,6 +68,7 @@ int Standstill::close_store() {
 
 void Standstill::go_on() {
     if (is_closed_) {
+        const service::KeptAlive kept_alive;  // a large store takes a while
         try {
             gateway_.store.resume(std::move(lock_));
         } catch (const std::exception& error) {

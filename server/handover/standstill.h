@@ -32,8 +32,8 @@ private:
     void go_on();
 
     const GatewayPieces& gateway_;
-    const service::KeptAlive kept_alive_{};  ///< it takes a while if the store is large
     const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+    const service::KeptAlive kept_alive_;
     UniqueFd lock_{};
     bool is_closed_ = false;
 };

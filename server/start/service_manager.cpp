@@ -58,13 +58,16 @@ Millis watchdog_interval() {
     return static_cast<Millis>(microseconds / 1000);
 }
 
-KeptAlive::KeptAlive() {
+KeptAlive::KeptAlive(std::chrono::milliseconds longest) {
     const Millis interval = watchdog_interval();
     if (interval == 0) return;
-    thread_ = std::thread([this, pause = std::chrono::milliseconds(interval / 2)] {
+    const auto until = std::chrono::steady_clock::now() + longest;
+    thread_ = std::thread([this, until, pause = std::chrono::milliseconds(interval / 2)] {
         name_thread("watchdog");
         std::unique_lock lock(mutex_);
-        while (!ended_.wait_for(lock, pause, [this] { return has_ended_; })) tell_alive();
+        while (std::chrono::steady_clock::now() < until &&
+               !ended_.wait_for(lock, pause, [this] { return has_ended_; }))
+            tell_alive();
     });
 }
 

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -42,7 +43,8 @@ Millis watchdog_interval();
 /// is ready.
 class KeptAlive {
 public:
-    KeptAlive();
+    /// Tells it for the longest time at most: what takes longer hangs.
+    explicit KeptAlive(std::chrono::milliseconds longest = std::chrono::hours(24));
     ~KeptAlive();
     KeptAlive(const KeptAlive&) = delete;
     KeptAlive& operator=(const KeptAlive&) = delete;
