@@ -86,7 +86,8 @@ TEST_CASE("a group may still take what its limit leaves, and what the kernel onl
     const Groups groups;
     groups.write("a/memory.max", std::to_string(100 * mebibyte));
     groups.write("a/memory.current", std::to_string(80 * mebibyte));
-    groups.write("a/memory.stat", fmt::format("anon {}\nfile {}", 50 * mebibyte, 30 * mebibyte));
+    groups.write("a/memory.stat", fmt::format("anon {}\nfile {}\nshmem {}", 50 * mebibyte,
+                                              40 * mebibyte, 10 * mebibyte));
     CHECK(groups.of("0::/a\n").unused_memory == 50 * mebibyte);
     groups.write("a/b/memory.max", "max");
     CHECK(groups.of("0::/a/b\n").unused_memory == 50 * mebibyte);

@@ -42,17 +42,19 @@ std::optional<std::int64_t> number_in(const std::string& file, std::string_view 
 struct MemoryFiles {
     const char* most;
     const char* current;
-    const char* cache;  ///< the line of memory.stat; the kernel takes this part back if needed
+    const char* cache;   ///< a line of memory.stat; the kernel takes this part back if needed,
+    const char* shared;  ///< but not this part of it
 };
 
 void lower_memory(ControlGroupLimits& limits, const std::string& group, const MemoryFiles& names) {
     const auto most = number_in(group + names.most);
     if (!most || *most < 0) return;
     lower(limits.memory, static_cast<std::uint64_t>(*most));
-    const auto cache = number_in(group + "/memory.stat", names.cache).value_or(0);
-    const auto used = number_in(group + names.current).value_or(0) - cache;
-    lower(limits.unused_memory,
-          static_cast<std::uint64_t>(std::max<std::int64_t>(*most - used, 0)));
+    const auto cache = number_in(group + "/memory.stat", names.cache).value_or(0) -
+                       number_in(group + "/memory.stat", names.shared).value_or(0);
+    const auto current = number_in(group + names.current).value_or(0);
+    const auto used = std::clamp<std::int64_t>(current - cache, 0, *most);
+    lower(limits.unused_memory, static_cast<std::uint64_t>(*most - used));
 }
 
 void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64_t period) {
@@ -62,8 +64,9 @@ void lower_processors(ControlGroupLimits& limits, std::int64_t quota, std::int64
 
 /// Applies the limits of a control group of version 2.
 void lower_by_v2(ControlGroupLimits& limits, const std::string& group) {
-    lower_memory(limits, group,
-                 {.most = "/memory.max", .current = "/memory.current", .cache = "file"});
+    lower_memory(
+        limits, group,
+        {.most = "/memory.max", .current = "/memory.current", .cache = "file", .shared = "shmem"});
     std::ifstream in(group + "/cpu.max");
     std::int64_t quota = 0;
     std::int64_t period = 0;
@@ -75,7 +78,8 @@ void lower_by_v1(ControlGroupLimits& limits, const std::string& group) {
     lower_memory(limits, group,
                  {.most = "/memory.limit_in_bytes",
                   .current = "/memory.usage_in_bytes",
-                  .cache = "total_cache"});
+                  .cache = "total_cache",
+                  .shared = "total_shmem"});
     lower_processors(limits, number_in(group + "/cpu.cfs_quota_us").value_or(0),
                      number_in(group + "/cpu.cfs_period_us").value_or(0));
 }

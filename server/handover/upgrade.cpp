@@ -216,12 +216,22 @@ private:
         }
         service::tell_main_process(successor_.process());
         spdlog::info("process {} has taken over", successor_.process());
+        end_left_behind();
+        spdlog::default_logger_raw()->flush();
         for (const int signal : passed_signals)
             if (is_pending(signal)) ::kill(successor_.process(), signal);
-        for (Shard* shard : gateway_.shards)
-            shard->call([](Shard& each) { each.end_left_behind(); }).wait();
-        spdlog::default_logger_raw()->flush();
         std::_Exit(0);
+    }
+
+    /// Whatever happens here, the other process serves now.
+    void end_left_behind() const noexcept {
+        constexpr auto longest = 250ms;
+        try {
+            for (Shard* shard : gateway_.shards)
+                shard->call([](Shard& each) { each.end_left_behind(); }).wait_for(longest);
+        } catch (const std::exception&) {
+            // There is no memory. They see their connections end.
+        }
     }
 
     static HandoverChannel::Deadline patience_with_rooms() {

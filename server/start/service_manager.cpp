@@ -41,8 +41,10 @@ void tell_main_process(pid_t process) {
 }
 
 bool ends_container() {
-    constexpr std::string_view inits[] = {"catatonit", "docker-init", "dumb-init", "pause", "tini"};
-    if (::getpid() == 1) return true;
+    constexpr std::string_view inits[] = {"catatonit", "docker-init", "dumb-init", "podman-init",
+                                          "tini"};
+    // If pods share a namespace of processes, the parent is outside of it.
+    if (::getpid() == 1 || ::getppid() == 0) return true;
     if (::getppid() != 1) return false;
     std::ifstream first("/proc/1/comm");
     std::string name;

@@ -137,8 +137,8 @@ public:
     /// pass.
     ConnectionRecord describe(Millis rested) const;
     /// Like `take`, but continues the connection of another process. It reads when there is a
-    /// session. Returns false if the record is damaged. Throws std::system_error if the kernel can't
-    /// watch the socket.
+    /// session. Returns false if the record is damaged. Throws std::system_error if the kernel
+    /// can't watch the socket.
     [[nodiscard]] bool adopt(Handoff& handoff, const ConnectionRecord& record);
     /// Continues after a rest of this length, which does not count as the client's silence.
     void wake(Millis rest);
@@ -205,6 +205,7 @@ private:
     void settle();
     void flush();
     void finish();
+    void send_reason();
     void send_disconnect();
     bool is_early();
     bool holds_packet() const;

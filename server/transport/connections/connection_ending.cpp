@@ -2,6 +2,8 @@
 // closed.
 #include <sys/socket.h>
 
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "protocol/encode.h"
@@ -65,7 +67,14 @@ void Connection::say_end(const Ending& ending) {
     ending_ = ending;
     if (state_ != State::open && !context_.owner.is_accepted(*this))
         ending_.reason = Reason::success;
-    send_disconnect();
+    send_reason();
+    ::shutdown(socket_.get(), SHUT_WR);
+    // The process does not linger, and a socket that is closed with unread input resets the
+    // connection.
+    constexpr int most_reads = 8;
+    std::array<std::uint8_t, 16 * 1024> unread;
+    for (int reads = 0; reads < most_reads; ++reads)
+        if (::recv(socket_.get(), unread.data(), unread.size(), 0) <= 0) return;
 }
 
 /// Ends the connection in its turn, unless another connection has taken it over meanwhile.
@@ -107,7 +116,8 @@ void Connection::finish() {
     read_on();
 }
 
-void Connection::send_disconnect() {
+/// Sends the DISCONNECT, and the end of the WebSocket and of TLS.
+void Connection::send_reason() {
     Buffer last_bytes;
     if (backlog() == 0 && version_ == Version::v5_0 && ending_.reason != Reason::success) {
         PropertyList words;
@@ -130,6 +140,10 @@ void Connection::send_disconnect() {
     if (backlog() == 0 && websocket() && !extras_->websocket->close_sent)
         append_close(last_bytes, close_code(ending_.cause));
     send_last(socket_.get(), extras_.get(), last_bytes);
+}
+
+void Connection::send_disconnect() {
+    send_reason();
     // If a socket with unread input is closed, the kernel resets the connection, and a peer that
     // still sends may lose the DISCONNECT. So such a socket stays open for a moment. If output
     // waits, the peer does not read and loses it anyway.
