@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 namespace pulsegate {
 
 /// Several lambdas as one visitor of a variant.
@@ -9,5 +11,10 @@ struct Overloaded : Functions... {
 };
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not deduce it
+
+/// A parameter of such a visitor that stands for several types. Unlike one that takes all types, it
+/// lets the compiler find an alternative that is missing.
+template <class Type, class... Types>
+concept OneOf = (std::same_as<Type, Types> || ...);
 
 }  // namespace pulsegate

@@ -14,8 +14,7 @@ std::size_t cost_of_all(const std::vector<Receiver>& receivers) {
     return cost;
 }
 
-/// The bytes that an operation refers to. The HTTP API submits the other kinds itself, or they
-/// have a fixed size.
+/// The bytes that an operation refers to.
 const auto cost_of_parts = Overloaded{
     [](const PutMessage& put) { return put.message->cost() + cost_of_all(put.receivers); },
     [](const PutReceiver& put) { return cost_of(put.receiver); },
@@ -36,7 +35,13 @@ const auto cost_of_parts = Overloaded{
     [](const PutRoomPosition& put) { return put.user.size(); },
     [](const DropRoomPosition& drop) { return drop.user.size(); },
     [](const PutEvent& put) { return put.body.size(); },
-    [](const auto&) { return std::size_t{0}; },
+    // These have a fixed size.
+    [](const OneOf<EndOwner, RetireOwner, PutSessionExpiry, DropSessionExpiry, PutIncoming,
+                   DropIncoming, PutExchange, ReleaseExchange, DropExchange, DropWill,
+                   DropDelayed> auto&) { return std::size_t{0}; },
+    // No shard submits these.
+    [](const OneOf<PutBan, DropBan, DropEndedBans, PutRevocation, EventDelivered, PutDeadLetter,
+                   DropDeadLetters, ReplayDeadLetters> auto&) { return std::size_t{0}; },
 };
 
 }  // namespace

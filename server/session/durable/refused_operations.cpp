@@ -69,7 +69,12 @@ const auto row_that_is_replaced = Overloaded{
     [](const DropRetained& drop) {
         return std::optional(ReplacedRow{ReplacedTable::retained, 0, drop.topic});
     },
-    [](const auto&) { return std::optional<ReplacedRow>(); },
+    [](const OneOf<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
+                   OweRetained, DropSubscription, PutIncoming, DropIncoming, PutExchange,
+                   ReleaseExchange, DropExchange, PutWill, DropWill, PutDelayed, CancelDelayed,
+                   DropDelayed, PutBan, DropBan, DropEndedBans, PutRevocation, PutMember,
+                   DropMember, PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters,
+                   ReplayDeadLetters> auto&) { return std::optional<ReplacedRow>(); },
 };
 
 /// The operation with the highest rank decides the row. Retained messages have stamps, and may be
