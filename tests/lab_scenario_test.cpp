@@ -76,8 +76,6 @@ size = 64..1024
     CHECK(phones.line == 9);
     REQUIRE(scenario.peaks.size() == 1);
     CHECK(scenario.peaks[0].factor == 2.5);
-    CHECK(&scenario.group_of(949) == &desktops);
-    CHECK(&scenario.group_of(950) == &phones);
     CHECK(scenario.first_of(1) == 950);
 }
 

@@ -1,7 +1,6 @@
 #include "loadgen/scenario/scenario.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 namespace pulsegate::load {
@@ -65,15 +64,6 @@ double Scenario::packets_per_message(const Group& group) const {
 
 Duration Scenario::limit_of(const Group& group) const {
     return limit > Duration::zero() ? limit : Duration(group.keepalive) * 3 / 2;
-}
-
-const Group& Scenario::group_of(std::uint32_t number) const {
-    for (const Group& group : groups) {
-        if (number < group.clients) return group;
-        number -= group.clients;
-    }
-    assert(false);
-    return groups.back();
 }
 
 std::uint32_t Scenario::first_of(std::size_t group) const {

@@ -133,8 +133,7 @@ struct Scenario {
     double packets_per_message(const Group& group) const;
     /// Silence after which the server must close a client of this group.
     Duration limit_of(const Group& group) const;
-    /// The group of client `number` (0 to `clients()` - 1). Clients are numbered group by group.
-    const Group& group_of(std::uint32_t number) const;
+    /// The number of the group's first client. Clients are numbered group by group, from 0.
     std::uint32_t first_of(std::size_t group) const;
 
     /// The time from the end of the ramp until every single event of the scenario is over: silent

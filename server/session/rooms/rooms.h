@@ -116,7 +116,6 @@ public:
     /// The rooms of the user, up to `most` after `after`.
     Found rooms_of(std::string_view user, std::string_view after, std::size_t most) const;
 
-    std::size_t memberships() const { return memberships_; }
     /// Call it once a second.
     void shrink() { shrink_if_sparse(by_user_); }
 

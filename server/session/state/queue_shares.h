@@ -36,8 +36,6 @@ public:
     /// the result is `sender`, and `sender` has no message.
     std::optional<Queue::iterator> surplus(Sender sender, std::size_t more) const;
 
-    std::size_t senders() const { return shares_.size(); }
-
 private:
     struct Share {
         std::size_t bytes = 0;
