@@ -135,7 +135,7 @@ TEST_CASE("with certificates both ends of a link must be signed by the authority
     CHECK(west.link.ask(plain.link.address()).state == State::unreachable);
 }
 
-TEST_CASE("a link that cannot be is refused with the cure") {
+TEST_CASE("a link that cannot be is refused with the remedy") {
     const auto why = [](const LinkSettings& settings) {
         return complaint(
             [&] { const NodeLink link(settings, asked_again_after, [] { return LinkHello(); }); });

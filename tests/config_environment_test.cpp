@@ -41,7 +41,7 @@ TEST_CASE("a variable names the settings file, unless a flag does") {
     CHECK(has(complaint({}, {"PULSEGATE_CONFIG=/no/such/file"}), "/no/such/file"));
 }
 
-TEST_CASE("a wrong variable is named with the cure") {
+TEST_CASE("a wrong variable is named with the remedy") {
     const auto said = [](const char* variable) { return complaint({}, {variable}); };
     CHECK(said("PULSEGATE_IDLETIMEOUT=30s") ==
           "PULSEGATE_IDLETIMEOUT: unknown setting; did you mean PULSEGATE_IDLE_TIMEOUT?");

@@ -69,7 +69,7 @@ TEST_CASE("quotes never harm, and numbers, true and false need none") {
     CHECK_FALSE(read_from_file("tls-min-version = 1.2\n").demo);
 }
 
-TEST_CASE("Forty wrong settings: each answer names the line and the cure") {
+TEST_CASE("Forty wrong settings: each answer names the line and the remedy") {
     // The second line is wrong, unless the answer begins with another number.
     struct {
         const char* text;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "server/redis/redis_connection.h"
-#include "server/redis/redis_cure.h"
+#include "server/redis/redis_remedy.h"
 #include "server/redis/redis_target.h"
 #include "server/redis/redis_terms.h"
 #include "tests/support/redis_server.h"
@@ -178,7 +178,7 @@ TEST_CASE("a password is shown, and a missing or wrong one is named with the set
     CHECK_FALSE(has(why, "mistyped"));
 }
 
-TEST_CASE("a password for a Redis without one is refused with the cure") {
+TEST_CASE("a password for a Redis without one is refused with the remedy") {
     const RedisServer server;
     CHECK(
         has(refusal(with_password(server.target(), "secret")), "leave cluster-password-file out"));
@@ -205,15 +205,15 @@ TEST_CASE("a user needs permission for what a login asks, and the error says whi
     CHECK(refusal(target).empty());
 }
 
-TEST_CASE("an error of Redis comes with a cure if there is one") {
-    const auto cured = [](const char* text) {
-        return with_cure({.kind = Kind::error, .text = text});
+TEST_CASE("an error of Redis comes with a remedy if there is one") {
+    const auto explained = [](const char* text) {
+        return with_remedy({.kind = Kind::error, .text = text});
     };
-    CHECK(cured("ERR something new") == "ERR something new");
-    CHECK(has(cured("NOPERM No permissions to access a key"), "~{p*}* ~{pg}*"));
-    CHECK(has(cured("NOPERM this user has no permissions to run the 'config|get' command"),
+    CHECK(explained("ERR something new") == "ERR something new");
+    CHECK(has(explained("NOPERM No permissions to access a key"), "~{p*}* ~{pg}*"));
+    CHECK(has(explained("NOPERM this user has no permissions to run the 'config|get' command"),
               "ACL SETUSER USER +config|get"));
-    CHECK(has(cured("OOM command not allowed"), "raise its maxmemory"));
+    CHECK(has(explained("OOM command not allowed"), "raise its maxmemory"));
 }
 
 // -- TLS --
@@ -330,7 +330,7 @@ TEST_CASE("a server that is no Redis, or refuses everybody, is named") {
 
 // -- what a start demands --
 
-TEST_CASE("a Redis that promises less than asked is refused with the command that cures it") {
+TEST_CASE("a Redis that promises less than asked is refused with the command that helps") {
     const RedisServer server;
     RedisConnection redis(server.target(), soon_enough());
     const auto objection = [&](RedisTerms terms) {

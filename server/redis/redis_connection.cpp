@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/redis/redis_cure.h"
+#include "server/redis/redis_remedy.h"
 
 namespace pulsegate {
 
@@ -24,7 +24,7 @@ void send(RedisStream& stream, std::initializer_list<std::string_view> words) {
 RedisReply accepted(RedisStream& stream, Clock::time_point deadline) {
     RedisReply reply = stream.receive(deadline);
     if (reply.is_error())
-        throw RedisError(fmt::format("Redis at {}: {}", stream.address(), with_cure(reply)));
+        throw RedisError(fmt::format("Redis at {}: {}", stream.address(), with_remedy(reply)));
     return reply;
 }
 
@@ -128,7 +128,8 @@ RedisAddress primary_by(const RedisAddress& sentinel, const RedisTarget& target,
         reply = stream.receive(deadline);
     }
     if (reply.is_error())
-        throw RedisError(fmt::format("the Sentinel at {}: {}", stream.address(), with_cure(reply)));
+        throw RedisError(
+            fmt::format("the Sentinel at {}: {}", stream.address(), with_remedy(reply)));
     if (reply.items.size() != 2)
         throw RedisError(fmt::format("the Sentinel at {} knows no primary named {}",
                                      stream.address(), target.sentinel_name));

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/redis/redis_cure.h"
+#include "server/redis/redis_remedy.h"
 
 namespace pulsegate {
 
@@ -26,7 +26,7 @@ int major_version(std::string_view text) {
 
 std::string all_info(RedisConnection& redis, RedisConnection::Clock::time_point deadline) {
     const RedisReply info = redis.call({"INFO"}, deadline);
-    if (info.is_error()) refuse(redis, with_cure(info));
+    if (info.is_error()) refuse(redis, with_remedy(info));
     return info.text;
 }
 
@@ -34,7 +34,7 @@ std::string setting_of(RedisConnection& redis, std::string_view name,
                        RedisConnection::Clock::time_point deadline) {
     const RedisReply found = redis.call({"CONFIG", "GET", name}, deadline);
     if (found.is_error())
-        refuse(redis, fmt::format("its setting {} can't be read: {}", name, with_cure(found)));
+        refuse(redis, fmt::format("its setting {} can't be read: {}", name, with_remedy(found)));
     return found.items.size() == 2 ? found.items[1].text : "";
 }
 

@@ -389,7 +389,7 @@ class StartTest(ClusterTest):
         self.assertNotEqual(done.returncode, 0, done.stderr)
         return done.stderr
 
-    def test_a_redis_that_promises_too_little_is_refused_with_the_cure(self):
+    def test_a_redis_that_promises_too_little_is_refused_with_the_remedy(self):
         start = ("--cluster", self.redis.url, "--link-listen", f"127.0.0.1:{free_port()}",
                  "--listen", f"mqtt://127.0.0.1:{free_port()}", "--listen", f"http://127.0.0.1:{free_port()}")
         self.redis.ask("CONFIG", "SET", "appendfsync", "everysec")

@@ -144,7 +144,7 @@ max-packet-size = "2MiB"
         for fault in faults:
             self.assertRegex(fault, r"^\d+: .+; .+")
 
-    def test_each_mistake_is_told_with_its_line_and_its_cure(self):
+    def test_each_mistake_is_told_with_its_line_and_its_remedy(self):
         for name, text, mode in (("users", "ann\n", 0o600), ("bad.pem", "x", 0o600), ("secret", "short", 0o600),
                                  ("rules", "allow read #\nalow write x\n", 0o600), ("tokens", "bob:operate\n", 0o600)):
             (self.folder / name).write_text(text)
@@ -156,12 +156,12 @@ max-packet-size = "2MiB"
                 self.assertRegex("\n".join(faults), r"^3: .+; .+$")
 
     def test_a_number_is_no_text(self):
-        for mistake, cure in (("shards = two", "two is not a whole number; write digits, as in shards = 100"),
-                              ('shards = "two"', "'two' is not a whole number; choose 1 to 256"),
-                              ('shards = "300"', "'300' is out of range; choose 1 to 256"),
-                              ("login-rate = 5/s", "5/s is not a whole number; write digits, as in login-rate = 100")):
+        for mistake, remedy in (("shards = two", "two is not a whole number; write digits, as in shards = 100"),
+                                ('shards = "two"', "'two' is not a whole number; choose 1 to 256"),
+                                ('shards = "300"', "'300' is out of range; choose 1 to 256"),
+                                ("login-rate = 5/s", "5/s is not a whole number; write digits, as in login-rate = 100")):
             with self.subTest(mistake=mistake):
-                self.assertEqual(self.check(mistake)[1], [f"1: {mistake.split()[0]}: {cure}"])
+                self.assertEqual(self.check(mistake)[1], [f"1: {mistake.split()[0]}: {remedy}"])
 
     def test_two_listeners_with_one_port_are_a_fault(self):
         for line, other in ((3, "mqtt://127.0.0.1:1883"), (4, "http://0.0.0.0:1883")):

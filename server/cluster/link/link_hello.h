@@ -23,7 +23,7 @@ inline constexpr LinkVersions our_link_versions{1, 2};
 /// The highest version in both ranges; nothing if there is none.
 std::optional<unsigned> common_version(const LinkVersions& one, const LinkVersions& other);
 
-/// Why two nodes without a common version can't be linked, and the cure.
+/// Why two nodes without a common version can't be linked, and the remedy.
 std::string no_common_version(std::string_view peer, const LinkVersions& of_peer,
                               const LinkVersions& ours);
 

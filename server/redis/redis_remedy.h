@@ -7,6 +7,6 @@
 namespace pulsegate {
 
 /// An error of Redis, with the remedy if it is known.
-std::string with_cure(const RedisReply& error);
+std::string with_remedy(const RedisReply& error);
 
 }  // namespace pulsegate
