@@ -151,7 +151,7 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
         deliver(recipient, delivery, encoder, parts, now);
     };
     const Found found = visit_recipients(*message, topic, publisher, owner, audience, now, visit);
-    if (!found.has_room) parts.count(Fate::no_room);
+    if (!found.has_room) parts.count(DeliveryOutcome::no_room);
     keep_for_absent(message, found.behind, parts, now);
     auto told = tell_of_away(*message, owner, audience, parts, now);
     const bool is_done = later.empty() && !told && !unfinished();
@@ -202,10 +202,10 @@ void FanOut::deliver(const Recipient& recipient, Delivery& delivery, PublishEnco
     delivery.qos = recipient.qos;
     delivery.retain = recipient.retain;
     delivery.identifiers = recipient.identifiers;
-    const Fate fate = packets_.enqueue(session, delivery, encoder, now, parts);
+    const DeliveryOutcome outcome = packets_.enqueue(session, delivery, encoder, now, parts);
     const Millis received = delivery.message->received;
-    if (fate == Fate::sent && received != 0) counters_.delivery.count(now - received);
-    parts.count(fate);
+    if (outcome == DeliveryOutcome::sent && received != 0) counters_.delivery.count(now - received);
+    parts.count(outcome);
 }
 
 /// Calls `visit(const Recipient&)` once for each session that gets the message now or in its own
@@ -286,8 +286,8 @@ std::uint32_t FanOut::visit_devices(User& user, const Stamp* since, const Messag
 void FanOut::keep_for_absent(const MessageRef& message, std::uint32_t behind, PartSource& parts,
                              Millis now) {
     if (behind == 0) return;
-    const Fate fate = room_logs_.keep(message, parts, now);
-    for (; behind > 0; --behind) parts.count(fate);
+    const DeliveryOutcome outcome = room_logs_.keep(message, parts, now);
+    for (; behind > 0; --behind) parts.count(outcome);
 }
 
 /// Tells backends about messages that wait for users without a connected device. Returns the last

@@ -110,7 +110,7 @@ void SharedSubscriptions::fan_out(const MessageRef& message, const HashedText& t
     groups_.match(topic, [&](const ShareGroups::Choice& choice) {
         const bool waits = !choice.connected && qos_of(*message, choice) != QoS::at_most_once;
         if (waits && packets_.queues().is_refused(choice.owner, {.message = message}))
-            parts.count(Fate::refused);
+            parts.count(DeliveryOutcome::refused);
         else
             assign(message, choice, 0, parts, now);
     });
@@ -126,9 +126,9 @@ void SharedSubscriptions::assign(const MessageRef& message, const ShareGroups::C
     if (choice.identifier != 0) delivery.identifiers.push_back(choice.identifier);
     delivery.owner = owner;
     if (choice.connected)
-        parts.count(Fate::sent);
+        parts.count(DeliveryOutcome::sent);
     else if (delivery.qos != QoS::at_most_once)
-        parts.count(Fate::queued);
+        parts.count(DeliveryOutcome::queued);
     packets_.store().store_for(choice.owner, delivery, parts, now);
     const bool may_come_again = delivery.qos == QoS::at_least_once;
     const bool is_kept = choice.owner != 0 && delivery.qos != QoS::at_most_once;

@@ -130,9 +130,9 @@ void PendingReceipt::then(LastStep last_step) {
     receipts_.then(id_, std::move(last_step));
 }
 
-void PendingReceipt::count(Fate fate) {
-    reach_.count(fate);
-    if (fate != Fate::refused) return;
+void PendingReceipt::count(DeliveryOutcome outcome) {
+    reach_.count(outcome);
+    if (outcome != DeliveryOutcome::refused) return;
     if (const PartRef own = part()) own->refuse();
 }
 

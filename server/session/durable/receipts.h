@@ -207,9 +207,9 @@ public:
     /// If the store refuses the operation, the part is held until the store accepts it.
     void await_retries() { is_retried_ = true; }
     bool awaits_retries() const { return is_retried_; }
-    void count(Fate fate) {
-        refused_ |= fate == Fate::refused;
-        reach_.count(fate);
+    void count(DeliveryOutcome outcome) {
+        refused_ |= outcome == DeliveryOutcome::refused;
+        reach_.count(outcome);
     }
 
     bool collects() const { return collected_ != 0; }
@@ -250,7 +250,7 @@ public:
     /// Null: each shard stores it.
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
-    void count(Fate fate);
+    void count(DeliveryOutcome outcome);
     /// The reach of the message on this shard, without receivers that are left for later turns.
     const Reach& reach() const { return reach_; }
     /// Can other shards or later turns find receivers that are not counted here?
@@ -282,11 +282,11 @@ public:
 
     /// May be null.
     PartRef part() { return pending_ ? pending_->part() : part_; }
-    void count(Fate fate) {
+    void count(DeliveryOutcome outcome) {
         if (pending_)
-            pending_->count(fate);
+            pending_->count(outcome);
         else if (part_)
-            part_->count(fate);
+            part_->count(outcome);
     }
 
 private:

@@ -37,7 +37,7 @@ bool RoomLogs::is_behind(std::string_view name, const User* user, Stamp since,
     return message.stamp > std::max(rooms_.position_of(name), since);
 }
 
-Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
+DeliveryOutcome RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
     thread_.assert_here();
     Log& log = find_or_create(message->topic);
     // Another shard stores the message. It must wait until the positions are stored, because these
@@ -48,13 +48,13 @@ Fate RoomLogs::keep(const MessageRef& message, PartSource& parts, Millis now) {
                             .qos = std::min(message->qos, settings_.max_qos),
                             .retain = message->retain};
     const auto dropped = counters_.dropped_queue_full;
-    const Fate fate = packets_.keep(log.queue, log.owner, delivery, now, parts);
+    const DeliveryOutcome outcome = packets_.keep(log.queue, log.owner, delivery, now, parts);
     if (counters_.dropped_queue_full != dropped)
         log_limited(spdlog::level::warn,
                     "{}: too many messages wait for absent members, dropping the oldest messages "
                     "of the users who have most messages among them",
                     in_quotes(message->topic));
-    return fate;
+    return outcome;
 }
 
 RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {

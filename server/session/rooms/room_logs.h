@@ -50,7 +50,7 @@ public:
                    const Message& message) const;
 
     /// Keeps the message for the members that are behind.
-    Fate keep(const MessageRef& message, PartSource& parts, Millis now);
+    DeliveryOutcome keep(const MessageRef& message, PartSource& parts, Millis now);
 
     /// The device comes back: puts the messages that it missed into its queue; if they are too many
     /// for one queue, the latest ones.

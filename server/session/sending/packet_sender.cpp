@@ -4,21 +4,21 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/session/sending/traced_fate.h"
+#include "server/session/sending/traced_outcome.h"
 
 namespace pulsegate {
 
 // -- messages --
 
-Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
-                           Millis now, PartSource& parts) {
+DeliveryOutcome PacketSender::enqueue(Session& session, const Delivery& delivery,
+                                      PublishEncoder& encoder, Millis now, PartSource& parts) {
     thread_.assert_here();
     Exchanges& exchanges = session.state.exchanges();
     if (delivery.qos == QoS::at_most_once) {
         const bool has_room = exchanges.answers().message_bytes < settings_.output_budget;
         const bool is_sent = session.has_connack() && has_room &&
                              send_publish(session, delivery, 0, SentBefore::no, encoder, now);
-        return is_sent ? Fate::sent : told(session, delivery, Fate::dropped);
+        return is_sent ? DeliveryOutcome::sent : told(session, delivery, DeliveryOutcome::dropped);
     }
     const bool is_held_up = exchanges.answers().message_bytes >= settings_.output_budget / 4;
     const bool must_wait = exchanges.outbox().must_wait(session.terms.receive_maximum);
@@ -28,16 +28,17 @@ Fate PacketSender::enqueue(Session& session, const Delivery& delivery, PublishEn
     if (session.state.owner != 0) store_.sent(session, sent, parts, now);
     const auto packet_id = sent.packet_id;
     if (send_publish(session, sent.delivery, packet_id, SentBefore::no, encoder, now))
-        return Fate::sent;
+        return DeliveryOutcome::sent;
     exchanges.change_outbox(&Outbox::discard, packet_id);
-    return Fate::dropped;
+    return DeliveryOutcome::dropped;
 }
 
-/// Reports the fate to traces, if there are any, and returns it.
-Fate PacketSender::told(const Session& session, const Delivery& delivery, Fate fate) {
+/// Reports the outcome to traces, if there are any, and returns it.
+DeliveryOutcome PacketSender::told(const Session& session, const Delivery& delivery,
+                                   DeliveryOutcome outcome) {
     if (tracer_.is_on()) [[unlikely]]
-        trace_fate(tracer_, session, delivery, fate);
-    return fate;
+        trace_outcome(tracer_, session, delivery, outcome);
+    return outcome;
 }
 
 /// Returns false if the message is not sent: it has expired, or exceeds the client's Maximum Packet
@@ -142,9 +143,10 @@ void PacketSender::drop_all(Session& session, std::vector<Stamp> elsewhere) {
 
 // -- queue --
 
-Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts) {
-    const Fate room = queues_.find_room(session, delivery, now);
-    if (room != Fate::queued) {
+DeliveryOutcome PacketSender::wait(Session& session, const Delivery& delivery, Millis now,
+                                   PartSource& parts) {
+    const DeliveryOutcome room = queues_.find_room(session, delivery, now);
+    if (room != DeliveryOutcome::queued) {
         store_.drop(delivery);
         return room;
     }
@@ -152,20 +154,20 @@ Fate PacketSender::wait(Session& session, const Delivery& delivery, Millis now, 
     if (session.state.owner != 0) store_.store(session, stored, parts.part(), now);
     session.state.exchanges().open_outbox(queues_.totals()).enqueue(stored);
     queues_.leave_to_store();
-    return Fate::queued;
+    return DeliveryOutcome::queued;
 }
 
-Fate PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-                        PartSource& parts) {
-    const Fate room = queues_.find_room(queue, owner, delivery, now);
-    if (room != Fate::queued) return room;
+DeliveryOutcome PacketSender::keep(Exchanges& queue, OwnerId owner, const Delivery& delivery,
+                                   Millis now, PartSource& parts) {
+    const DeliveryOutcome room = queues_.find_room(queue, owner, delivery, now);
+    if (room != DeliveryOutcome::queued) return room;
     Delivery stored = delivery;
     store_.store_for(owner, stored, parts, now);
     Outbox& outbox = queue.open_outbox(queues_.totals());
     outbox.enqueue(stored);
     outbox.order_last();
     queues_.leave_to_store();
-    return Fate::queued;
+    return DeliveryOutcome::queued;
 }
 
 void PacketSender::expire(OwnerId owner, Stamp stamp) {

@@ -49,13 +49,13 @@ public:
     /// Sends the delivery, or queues it until the client's window has room or the client
     /// reconnects. QoS 0 is never queued. Messages for a stored session are stored, unless the
     /// client acknowledges them soon; `parts` has the waiters for that.
-    Fate enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder, Millis now,
-                 PartSource& parts);
+    DeliveryOutcome enqueue(Session& session, const Delivery& delivery, PublishEncoder& encoder,
+                            Millis now, PartSource& parts);
 
     /// Puts a message into a queue that does not belong to a session, with the bounds of a
     /// session's queue, and in the order of stamps. `owner` is the owner of the queue in the store.
-    Fate keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
-              PartSource& parts);
+    DeliveryOutcome keep(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now,
+                         PartSource& parts);
     /// A message that waits for the owner in the store is expired.
     void expire(OwnerId owner, Stamp stamp);
 
@@ -116,8 +116,8 @@ private:
     void send_when_noted(Session& session, const Delivery& delivery, std::uint16_t packet_id,
                          SentBefore sent_before, std::string_view packet);
     void send_pubrel(Session& session, std::uint16_t packet_id);
-    Fate told(const Session& session, const Delivery& delivery, Fate fate);
-    Fate wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts);
+    DeliveryOutcome told(const Session& session, const Delivery& delivery, DeliveryOutcome outcome);
+    DeliveryOutcome wait(Session& session, const Delivery& delivery, Millis now, PartSource& parts);
     bool awaits_store(const Session& session) const;
     void settle(Session& session, Outbox::Effect effect, const char* misplaced, Millis now);
 

@@ -63,16 +63,18 @@ bool QueueBounds::is_refused(OwnerId owner, const Delivery& delivery) {
     return is_refused;
 }
 
-Fate QueueBounds::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now) {
-    if (has_expired(delivery, now)) return Fate::dropped;
-    if (is_refused(owner, delivery)) return Fate::refused;
+DeliveryOutcome QueueBounds::find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery,
+                                       Millis now) {
+    if (has_expired(delivery, now)) return DeliveryOutcome::dropped;
+    if (is_refused(owner, delivery)) return DeliveryOutcome::refused;
     const auto room = [&] { return make_room(queue, owner, delivery); };
-    return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
+    return has_room(queue, owner, delivery, now, room) ? DeliveryOutcome::queued
+                                                       : DeliveryOutcome::no_room;
 }
 
-Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis now) {
-    if (has_expired(delivery, now)) return Fate::dropped;
-    if (is_refused(session.state.owner, delivery)) return Fate::refused;
+DeliveryOutcome QueueBounds::find_room(Session& session, const Delivery& delivery, Millis now) {
+    if (has_expired(delivery, now)) return DeliveryOutcome::dropped;
+    if (is_refused(session.state.owner, delivery)) return DeliveryOutcome::refused;
     Exchanges& queue = session.state.exchanges();
     const OwnerId owner = session.state.owner;
     const auto room = [&] {
@@ -80,7 +82,8 @@ Fate QueueBounds::find_room(Session& session, const Delivery& delivery, Millis n
         note_lost(session);
         return has_some;
     };
-    return has_room(queue, owner, delivery, now, room) ? Fate::queued : Fate::no_room;
+    return has_room(queue, owner, delivery, now, room) ? DeliveryOutcome::queued
+                                                       : DeliveryOutcome::no_room;
 }
 
 /// Calls `make_room()` as often as needed. Returns false if it finds no room.

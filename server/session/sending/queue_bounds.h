@@ -43,8 +43,9 @@ public:
     /// messages of the senders with the most messages in the queue. If the result is not `queued`,
     /// there is no room, or the delivery itself has expired; then it is counted as dropped. `owner`
     /// is the owner of the queue in the store.
-    Fate find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery, Millis now);
-    Fate find_room(Session& session, const Delivery& delivery, Millis now);
+    DeliveryOutcome find_room(Exchanges& queue, OwnerId owner, const Delivery& delivery,
+                              Millis now);
+    DeliveryOutcome find_room(Session& session, const Delivery& delivery, Millis now);
 
     /// What a queue may hold.
     struct Bounds {

@@ -5,7 +5,7 @@
 namespace pulsegate {
 
 /// The result of a message for one of its receivers.
-enum class Fate : std::uint8_t {
+enum class DeliveryOutcome : std::uint8_t {
     sent,     ///< to a connected client
     queued,   ///< it waits until its client has room for it, or comes back
     dropped,  ///< it has expired, or is too large for the client
@@ -23,9 +23,11 @@ struct Reach {
     /// Does no receiver get the message because of a limit? Then its publisher must be told.
     bool is_refused() const { return sent == 0 && queued == 0 && no_room > 0; }
     bool any() const { return sent > 0 || queued > 0 || dropped > 0; }
-    void count(Fate fate) {
-        ++(fate == Fate::sent ? sent : fate == Fate::queued ? queued : dropped);
-        no_room += fate == Fate::no_room || fate == Fate::refused;
+    void count(DeliveryOutcome outcome) {
+        ++(outcome == DeliveryOutcome::sent     ? sent
+           : outcome == DeliveryOutcome::queued ? queued
+                                                : dropped);
+        no_room += outcome == DeliveryOutcome::no_room || outcome == DeliveryOutcome::refused;
     }
     Reach& operator+=(const Reach& other) {
         sent += other.sent;

@@ -1,4 +1,4 @@
-#include "server/session/sending/traced_fate.h"
+#include "server/session/sending/traced_outcome.h"
 
 #include <boost/json/object.hpp>
 #include <string_view>
@@ -16,22 +16,23 @@ const char* why_it_waits(const Session& session) {
                                  : "the client is away";
 }
 
-const char* why_it_is_dropped(Fate fate) {
-    return fate == Fate::dropped ? "it has expired, or the client has no room for it"
-                                 : "there is no room in the queue";
+const char* why_it_is_dropped(DeliveryOutcome outcome) {
+    return outcome == DeliveryOutcome::dropped ? "it has expired, or the client has no room for it"
+                                               : "there is no room in the queue";
 }
 
 }  // namespace
 
-void trace_fate(Tracer& tracer, const Session& session, const Delivery& delivery, Fate fate) {
+void trace_outcome(Tracer& tracer, const Session& session, const Delivery& delivery,
+                   DeliveryOutcome outcome) {
     tracer.tell({.user = session.user.name, .client = session.client, .link = session.link}, [&] {
-        const bool waits = fate == Fate::queued;
+        const bool waits = outcome == DeliveryOutcome::queued;
         const Message& message = *delivery.message;
         return boost::json::object{
             {"event", waits ? "message_queued" : "message_dropped"},
             {"topic", first_characters(message.topic, longest_traced_topic)},
             {"qos", static_cast<int>(delivery.qos)},
-            {"why", waits ? why_it_waits(session) : why_it_is_dropped(fate)}};
+            {"why", waits ? why_it_waits(session) : why_it_is_dropped(outcome)}};
     });
 }
 

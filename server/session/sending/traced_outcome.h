@@ -9,6 +9,7 @@ namespace pulsegate {
 
 /// Reports to traces that a message waits for its receiver or is dropped. Traces see sent messages
 /// as packets.
-void trace_fate(Tracer& tracer, const Session& session, const Delivery& delivery, Fate fate);
+void trace_outcome(Tracer& tracer, const Session& session, const Delivery& delivery,
+                   DeliveryOutcome outcome);
 
 }  // namespace pulsegate
