@@ -12,31 +12,31 @@ void intrusive_ptr_release(RetainedSeat* seat) {
 
 RetainedSeat::~RetainedSeat() {
     const std::lock_guard lock(seats_->mutex_);
-    seats_->vacate(*this);
+    seats_->release(*this);
 }
 
 /// A later message may be on its way, which goes on with it.
 void RetainedSeat::give_back(std::uint64_t stamp) {
     const std::lock_guard lock(seats_->mutex_);
-    if (stamp_ <= stamp) seats_->vacate(*this);
+    if (stamp_ <= stamp) seats_->release(*this);
 }
 
 RetainedSeatRef RetainedSeats::take(const RetainedSeatRef& present, const Message& message,
                                     const Limits& limits) {
     const std::lock_guard lock(mutex_);
-    const bool goes_on = present && present->is_taken_;
+    const bool goes_on = present && present->is_charged_;
     if (goes_on && present->stamp_ > message.stamp) return present;  // that one will win
     if (!has_room(goes_on ? present.get() : nullptr, message, limits)) return nullptr;
     RetainedSeatRef seat =
         goes_on ? present : RetainedSeatRef(new RetainedSeat(shared_from_this()));
-    occupy(*seat, message);
+    charge(*seat, message);
     return seat;
 }
 
 RetainedSeatRef RetainedSeats::take_anyway(const Message& message) {
     const std::lock_guard lock(mutex_);
     RetainedSeatRef seat(new RetainedSeat(shared_from_this()));
-    occupy(*seat, message);
+    charge(*seat, message);
     return seat;
 }
 
@@ -63,9 +63,9 @@ bool RetainedSeats::has_room(const RetainedSeat* present, const Message& message
            (is_gateways || fits_share);
 }
 
-void RetainedSeats::occupy(RetainedSeat& seat, const Message& message) {
-    vacate(seat);
-    seat.is_taken_ = true;
+void RetainedSeats::charge(RetainedSeat& seat, const Message& message) {
+    release(seat);
+    seat.is_charged_ = true;
     seat.stamp_ = message.stamp;
     seat.sender_ = message.sender;
     seat.bytes_ = message.cost();
@@ -76,8 +76,8 @@ void RetainedSeats::occupy(RetainedSeat& seat, const Message& message) {
     }
 }
 
-void RetainedSeats::vacate(RetainedSeat& seat) {
-    if (!std::exchange(seat.is_taken_, false)) return;
+void RetainedSeats::release(RetainedSeat& seat) {
+    if (!std::exchange(seat.is_charged_, false)) return;
     const auto own = users_.find(seat.sender_);
     for (Share* share : {&own->second, &all_}) {
         --share->messages;

@@ -37,7 +37,7 @@ private:
     const std::shared_ptr<RetainedSeats> seats_;
     std::atomic<std::uint32_t> references_{0};
     // The state in the accounts, guarded by the mutex of RetainedSeats.
-    bool is_taken_ = false;
+    bool is_charged_ = false;
     std::uint64_t stamp_ = 0;
     std::uint64_t sender_ = 0;
     std::size_t bytes_ = 0;
@@ -70,8 +70,9 @@ private:
     };
     Share share_of(std::uint64_t sender) const;
     bool has_room(const RetainedSeat* present, const Message& message, const Limits& limits) const;
-    void occupy(RetainedSeat& seat, const Message& message);
-    void vacate(RetainedSeat& seat);
+    /// Charges the seat's message to its user and to the gateway; `release` ends that.
+    void charge(RetainedSeat& seat, const Message& message);
+    void release(RetainedSeat& seat);
 
     mutable std::mutex mutex_;
     Share all_;
