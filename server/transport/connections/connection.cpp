@@ -15,7 +15,7 @@ namespace {
 constexpr Millis burst = 1000;
 constexpr Millis pause = 50;
 
-/// The time in ns that a connection owes for each unit of work.
+/// The time in ns for which a connection is not read, for each unit of work that it caused.
 constexpr std::int64_t work_time = 100;
 
 /// How often TLS is read in one turn, in records of at most 16 KB. Without TLS there is one read.
@@ -346,10 +346,10 @@ bool Connection::pay(double time, Limit limit, Millis now) {
     return true;
 }
 
-/// A connection that has caused much work owes time for it. Meanwhile other connections are served,
-/// and two connections that cause much work get equal shares.
+/// A connection that has caused much work is not read for a while. Meanwhile other connections are
+/// served, and two connections that cause much work get equal shares.
 void Connection::charge(std::uint64_t work, Millis now) {
-    if (work >= work_a_turn / 4) owe(work, now);
+    if (work >= work_a_turn / 4) pause_for(work, now);
 }
 
 /// Charges for TLS records without data. Before its login, a connection has few turns anyway.
@@ -360,12 +360,12 @@ void Connection::charge_for_records(Millis now) {
     if (without_data == 0 || state_ != State::open) return;
     const auto work = without_data * record_work;
     context_.turn.add(work);
-    owe(work, now);
+    pause_for(work, now);
 }
 
-void Connection::owe(std::uint64_t work, Millis now) {
-    const auto owed = static_cast<std::int64_t>(work) * work_time;
-    paid_until_ = std::max(paid_until_, (now + burst - pause) * 1'000'000) + owed;
+void Connection::pause_for(std::uint64_t work, Millis now) {
+    const auto time = static_cast<std::int64_t>(work) * work_time;
+    paid_until_ = std::max(paid_until_, (now + burst - pause) * 1'000'000) + time;
     parked_ = true;
 }
 

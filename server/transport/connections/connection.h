@@ -216,7 +216,7 @@ private:
     void pay_for_framing(std::size_t bytes, Millis now);
     void charge(std::uint64_t work, Millis now);
     void charge_for_records(Millis now);
-    void owe(std::uint64_t work, Millis now);
+    void pause_for(std::uint64_t work, Millis now);
     void count_backlog();
     void keep_unfinished(std::unique_ptr<Buffer> bytes);
     void count_record(std::size_t bytes);
@@ -254,8 +254,8 @@ private:
     bool listening_ : 1 = false;  ///< waits for its turn to continue reading
     bool writing_ : 1 = false;    ///< waits until the socket accepts more
     bool notify_drained_ : 1 = false;
-    bool parked_ : 1 = false;      ///< continues to read when its rate, its debt and the turn's
-                                   ///< work allow it
+    bool parked_ : 1 = false;      ///< continues to read when its rate, the pause for its work and
+                                   ///< the round's work allow it
     bool unanswered_ : 1 = false;  ///< parked, until its messages are answered
     bool slowed_ : 1 = false;      ///< was slowed by its rate before
     bool queued_ : 1 = false;      ///< waits for something other than its socket's input

@@ -15,9 +15,9 @@
 
 namespace pulsegate {
 
-/// The connections of one shard that are not read for a while. They send too fast, owe time for the
-/// work that they caused, or need more work than fits into a turn. After that time, each continues
-/// in its turn, if the turn has work left and no other shard is behind.
+/// The connections of one shard that are not read for a while. They send too fast, have caused much
+/// work, or need more work than fits into a round. After that time they take turns: each continues
+/// if the round has work left and no other shard is behind.
 class ParkedConnections {
 public:
     ParkedConnections(Rounds& rounds, ConnectionOwner& owner, const TurnWork& turn,
