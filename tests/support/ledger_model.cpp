@@ -67,7 +67,7 @@ void StoredState::apply_one(const Operation& operation) {
                    [&](const PutSubscription& what) {
                        if (known(what.owner)) subscription(what);
                    },
-                   [&](const OweRetained& what) {
+                   [&](const MarkRetainedOwed& what) {
                        const auto found = subscriptions_.find({what.owner, what.filter});
                        if (found != subscriptions_.end()) found->second.owed = what.owed;
                    },

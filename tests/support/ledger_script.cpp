@@ -159,7 +159,7 @@ private:
             case 28: return PutRoomPosition{.user = name(), .position = near()};
             case 29: return DropRoomPosition{.user = name()};
             case 31: return RetireOwner{owner()};
-            case 30: return OweRetained{owner(), name(), below(2) == 0};
+            case 30: return MarkRetainedOwed{owner(), name(), below(2) == 0};
             default: return put_message();
         }
     }
@@ -263,10 +263,11 @@ LedgerScript written_script() {
             CancelDelayed{.user = "ann", .name = "n"}});
     to.add({DropWill{.owner = 1}, DropSessionExpiry{.owner = 1}});
     to.add({PutSubscription{.owner = 1, .filter = "a/#", .options = 2},
-            OweRetained{.owner = 1, .filter = "a/#", .owed = true}});
+            MarkRetainedOwed{.owner = 1, .filter = "a/#", .owed = true}});
     to.add({PutSubscription{.owner = 1, .filter = "a/#"}});
     to.commit();
-    to.add({OweRetained{.owner = 1, .filter = "a/#"}, OweRetained{.owner = 1, .filter = "b"}});
+    to.add({MarkRetainedOwed{.owner = 1, .filter = "a/#"},
+            MarkRetainedOwed{.owner = 1, .filter = "b"}});
     to.add({DropSubscription{.owner = 1, .filter = "a/#"}});
     to.commit();
     to.add({PutSubscription{.owner = 1, .filter = "a/#"}, RetireOwner{.owner = 1}});

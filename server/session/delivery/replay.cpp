@@ -58,9 +58,9 @@ bool Replay::is_owed(const Session& session, std::string_view filter) const {
     return session.state.owner != 0 && !selects_any_presence(filter) && retained_.may_have(filter);
 }
 
-void Replay::owe(const Session& session, std::string_view filter) {
+void Replay::mark_owed(const Session& session, std::string_view filter) {
     if (is_owed(session, filter))
-        journal_.add_lazily(OweRetained{session.state.owner, std::string(filter), true});
+        journal_.add_lazily(MarkRetainedOwed{session.state.owner, std::string(filter), true});
 }
 
 void Replay::request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier) {
@@ -163,7 +163,7 @@ void Replay::tick(Millis now) {
     std::erase_if(sent_, [&](const auto& each) {
         const auto& [key, since] = each;
         const bool is_safe = since + until_stored <= now;
-        if (is_safe) journal_.add(OweRetained{key.first, key.second, false});
+        if (is_safe) journal_.add(MarkRetainedOwed{key.first, key.second, false});
         return is_safe;
     });
 }
@@ -172,12 +172,12 @@ void Replay::note_sent(const Session& session) {
     const OwnerId owner = session.state.owner;
     auto each = sent_.lower_bound({owner, std::string()});
     for (; each != sent_.end() && each->first.first == owner; each = sent_.erase(each))
-        journal_.add_lazily(OweRetained{owner, each->first.second, false});
+        journal_.add_lazily(MarkRetainedOwed{owner, each->first.second, false});
 }
 
 void Replay::note_all_sent() {
     for (const auto& [key, since] : sent_)
-        journal_.add_lazily(OweRetained{key.first, key.second, false});
+        journal_.add_lazily(MarkRetainedOwed{key.first, key.second, false});
     sent_.clear();
 }
 

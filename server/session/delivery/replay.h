@@ -40,7 +40,7 @@ public:
 
     /// Notes in the store, after the subscription, that its session must get the retained messages.
     /// `request` follows.
-    void owe(const Session& session, std::string_view filter);
+    void mark_owed(const Session& session, std::string_view filter);
     /// Requests the retained messages for a new subscription; `go_on` sends them.
     void request(Session& session, const SubscribeFilter& wanted, std::uint32_t identifier);
     /// The same for a subscription from before a restart. The messages may have been sent before.

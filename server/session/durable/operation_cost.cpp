@@ -21,7 +21,7 @@ const auto cost_of_parts = Overloaded{
     [](const Done& done) { return done.beyond.size() * sizeof(Stamp); },
     [](const PutOwner& put) { return put.user.size() + put.client.size(); },
     [](const PutSubscription& put) { return put.filter.size(); },
-    [](const OweRetained& owe) { return owe.filter.size(); },
+    [](const MarkRetainedOwed& mark) { return mark.filter.size(); },
     [](const DropSubscription& drop) { return drop.filter.size(); },
     [](const PutWill& put) { return put.message->cost(); },
     [](const PutRetained& put) { return put.message->cost(); },

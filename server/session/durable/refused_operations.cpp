@@ -70,7 +70,7 @@ const auto row_that_is_replaced = Overloaded{
         return std::optional(ReplacedRow{ReplacedTable::retained, 0, drop.topic});
     },
     [](const OneOf<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
-                   OweRetained, DropSubscription, PutIncoming, DropIncoming, PutExchange,
+                   MarkRetainedOwed, DropSubscription, PutIncoming, DropIncoming, PutExchange,
                    ReleaseExchange, DropExchange, PutWill, DropWill, PutDelayed, CancelDelayed,
                    DropDelayed, PutBan, DropBan, DropEndedBans, PutRevocation, PutMember,
                    DropMember, PutEvent, EventDelivered, PutDeadLetter, DropDeadLetters,

@@ -150,7 +150,7 @@ Reason Subscriptions::subscribe(Session& session, const SubscribeFilter& wanted,
         !shared_filter(wanted.filter) &&
         (granted.retain_handling == 0 || (granted.retain_handling == 1 && is_new));
     if (wants_retained)
-        replay_.owe(session, wanted.filter);
+        replay_.mark_owed(session, wanted.filter);
     else if (!is_new)  // the earlier subscription may still wait for some
         replay_.change_options(session, wanted.filter, granted, identifier);
     // Messages that are published after the SUBACK must find the member in its group.

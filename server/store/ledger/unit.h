@@ -102,11 +102,11 @@ struct PutSubscription {
     std::string filter{};
     std::uint8_t options = 0;  ///< as in SUBSCRIBE
     std::uint32_t identifier = 0;
-    bool owed = false;  ///< for a new subscription: see OweRetained. A stored subscription keeps
-                        ///< its value
+    bool owed = false;  ///< for a new subscription: see MarkRetainedOwed. A stored subscription
+                        ///< keeps its value
 };
 /// Must the owner still be sent the retained messages of its subscription?
-struct OweRetained {
+struct MarkRetainedOwed {
     OwnerId owner = 0;
     std::string filter{};
     bool owed = false;
@@ -329,12 +329,12 @@ struct ReplayDeadLetters {
 
 using Operation =
     std::variant<PutMessage, PutReceiver, Done, PutOwner, EndOwner, RetireOwner, PutSubscription,
-                 OweRetained, DropSubscription, PutSessionExpiry, DropSessionExpiry, PutIncoming,
-                 DropIncoming, PutExchange, ReleaseExchange, DropExchange, PutWill, DropWill,
-                 PutRetained, DropRetained, PutDelayed, CancelDelayed, DropDelayed, PutUser,
-                 DropUser, PutBan, DropBan, DropEndedBans, PutRevocation, PutMember, DropMember,
-                 PutRoomPosition, DropRoomPosition, PutEvent, EventDelivered, PutDeadLetter,
-                 DropDeadLetters, ReplayDeadLetters>;
+                 MarkRetainedOwed, DropSubscription, PutSessionExpiry, DropSessionExpiry,
+                 PutIncoming, DropIncoming, PutExchange, ReleaseExchange, DropExchange, PutWill,
+                 DropWill, PutRetained, DropRetained, PutDelayed, CancelDelayed, DropDelayed,
+                 PutUser, DropUser, PutBan, DropBan, DropEndedBans, PutRevocation, PutMember,
+                 DropMember, PutRoomPosition, DropRoomPosition, PutEvent, EventDelivered,
+                 PutDeadLetter, DropDeadLetters, ReplayDeadLetters>;
 
 enum class Outcome : std::uint8_t {
     committed,   ///< everything is on disk, as far as the ledger's `Fsync` promises

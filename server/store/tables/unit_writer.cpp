@@ -54,7 +54,8 @@ UnitWriter::UnitWriter(Database& database, const WaitingIndex& index, DelayedTab
       put_subscription_(database,
                         "INSERT INTO subscription VALUES(?1,?2,?3,?4,?5) ON CONFLICT(owner, filter)"
                         " DO UPDATE SET options = ?3, identifier = ?4"),
-      owe_retained_(database, "UPDATE subscription SET owed = ?3 WHERE owner = ?1 AND filter = ?2"),
+      mark_retained_owed_(database,
+                          "UPDATE subscription SET owed = ?3 WHERE owner = ?1 AND filter = ?2"),
       drop_subscription_(database, "DELETE FROM subscription WHERE owner = ? AND filter = ?"),
       put_absence_(database, "INSERT OR REPLACE INTO absence VALUES(?,?,?)"),
       drop_absence_(database, "DELETE FROM absence WHERE owner = ?"),
@@ -284,8 +285,8 @@ void UnitWriter::apply(const PutSubscription& put) {
         put_subscription_.run(put.owner, put.filter, put.options, put.identifier, put.owed);
 }
 
-void UnitWriter::apply(const OweRetained& owe) {
-    owe_retained_.run(owe.owner, owe.filter, owe.owed);
+void UnitWriter::apply(const MarkRetainedOwed& mark) {
+    mark_retained_owed_.run(mark.owner, mark.filter, mark.owed);
 }
 
 void UnitWriter::apply(const DropSubscription& drop) {

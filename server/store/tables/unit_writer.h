@@ -70,7 +70,7 @@ private:
     void apply(const EndOwner& ended);
     void apply(const RetireOwner& retire);
     void apply(const PutSubscription& put);
-    void apply(const OweRetained& owe);
+    void apply(const MarkRetainedOwed& mark);
     void apply(const DropSubscription& drop);
     void apply(const PutSessionExpiry& put);
     void apply(const DropSessionExpiry& drop);
@@ -136,7 +136,7 @@ private:
     std::vector<std::unique_ptr<Statement>> end_session_;  ///< statements that delete an owner's
                                                            ///< data besides messages
     Statement put_subscription_;
-    Statement owe_retained_;
+    Statement mark_retained_owed_;
     Statement drop_subscription_;
     Statement put_absence_;
     Statement drop_absence_;
