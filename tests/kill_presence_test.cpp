@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "loadgen/kill/checks.h"
-#include "loadgen/kill/presence_book.h"
+#include "loadgen/kill/presence_checker.h"
 #include "loadgen/report/checks.h"
 
 using namespace pulsegate::kill;
@@ -11,37 +11,37 @@ namespace {
 
 constexpr auto alices_limit = 30s;
 
-bool keeps(const PresenceBook& book) {
-    return overall(checks_of(book)) != pulsegate::load::CheckResult::Outcome::failed;
+bool keeps(const PresenceChecker& checker) {
+    return overall(checks_of(checker)) != pulsegate::load::CheckResult::Outcome::failed;
 }
 
 /// Alice has been online for long, and a watcher has been there since then.
 struct Watched {
-    PresenceBook book;
+    PresenceChecker checker;
     Time now{1h};
 
     Watched() {
-        book.change("alice", true, now, alices_limit);
-        book.begin_watching("watcher", true, now);
+        checker.change("alice", true, now, alices_limit);
+        checker.begin_watching("watcher", true, now);
         now += truth_after;
     }
     void tell(bool online, std::uint64_t version) {
-        book.tell("watcher", "alice", {online, version}, now);
+        checker.tell("watcher", "alice", {online, version}, now);
     }
     /// The broker is killed, and cuts alice off.
     void kill() {
-        book.broker_killed(now);
-        book.end_watching("watcher");
-        book.change("alice", false, now, alices_limit);
+        checker.broker_killed(now);
+        checker.end_watching("watcher");
+        checker.change("alice", false, now, alices_limit);
     }
     void serve(Duration later) {
         now += later;
-        book.broker_serves(now, now);
-        book.begin_watching("watcher", true, now);
+        checker.broker_serves(now, now);
+        checker.begin_watching("watcher", true, now);
     }
     std::string only_fault() const {
-        REQUIRE(book.faults().size() == 1);
-        return book.faults().front().what;
+        REQUIRE(checker.faults().size() == 1);
+        return checker.faults().front().what;
     }
 };
 
@@ -51,68 +51,68 @@ TEST_CASE_FIXTURE(Watched, "kill: presence is kept if versions grow and the last
     tell(false, 1);
     tell(true, 2);
     tell(true, 2);
-    book.compare(now);
-    CHECK(book.told() == 3);
-    CHECK(keeps(book));
+    checker.compare(now);
+    CHECK(checker.told() == 3);
+    CHECK(keeps(checker));
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a version that falls is a fault") {
     tell(true, 5);
     tell(true, 4);
-    CHECK(book.fallen() == 1);
-    CHECK_FALSE(keeps(book));
+    CHECK(checker.fallen() == 1);
+    CHECK_FALSE(keeps(checker));
     CHECK(only_fault() ==
           "presence: version fell: watcher was told that alice is online at 4, after online at 5");
     tell(true, 5);  // the highest counts
-    CHECK(book.fallen() == 1);
+    CHECK(checker.fallen() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a version falls for one watcher, even if it begins anew") {
     tell(true, 5);
-    book.begin_watching("other", true, now);
-    book.tell("other", "alice", {true, 4}, now);
-    CHECK(book.fallen() == 0);
-    book.begin_watching("watcher", true, now);
+    checker.begin_watching("other", true, now);
+    checker.tell("other", "alice", {true, 4}, now);
+    CHECK(checker.fallen() == 0);
+    checker.begin_watching("watcher", true, now);
     tell(true, 4);
-    CHECK(book.fallen() == 1);
+    CHECK(checker.fallen() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a version that is repeated with another state is a fault") {
     tell(true, 5);
     tell(false, 5);
-    CHECK(book.fallen() == 1);
+    CHECK(checker.fallen() == 1);
     CHECK(only_fault() ==
           "presence: version repeated: watcher was told that alice is online and offline at 5");
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a state that stays untrue is a fault, once") {
     tell(true, 1);
-    book.change("alice", false, now, alices_limit);
+    checker.change("alice", false, now, alices_limit);
     now += truth_after - 1ms;
-    book.compare(now);
-    CHECK(keeps(book));
+    checker.compare(now);
+    CHECK(keeps(checker));
     now += 1ms;
-    book.compare(now);
-    book.compare(now + 1s);
-    CHECK(book.untrue() == 1);
-    CHECK_FALSE(keeps(book));
+    checker.compare(now);
+    checker.compare(now + 1s);
+    CHECK(checker.untrue() == 1);
+    CHECK_FALSE(keeps(checker));
     CHECK(only_fault() ==
           "presence: untrue: watcher takes alice for online, who has been offline for 3 s");
-    book.change("alice", true, now, alices_limit);
-    book.change("alice", false, now, alices_limit);
-    book.compare(now + truth_after);
-    CHECK(book.untrue() == 2);
+    checker.change("alice", true, now, alices_limit);
+    checker.change("alice", false, now, alices_limit);
+    checker.compare(now + truth_after);
+    CHECK(checker.untrue() == 2);
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a state is untrue only after a stall of this program as well") {
     tell(true, 1);
-    book.change("alice", false, now, alices_limit);
+    checker.change("alice", false, now, alices_limit);
     now += truth_after;
-    book.stall(1s, now);
-    book.compare(now);
-    CHECK(keeps(book));
-    book.compare(now + 1s);
-    CHECK(book.untrue() == 1);
+    checker.stall(1s, now);
+    checker.compare(now);
+    CHECK(keeps(checker));
+    checker.compare(now + 1s);
+    CHECK(checker.untrue() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched,
@@ -121,22 +121,22 @@ TEST_CASE_FIXTURE(Watched,
     kill();
     serve(2s);
     now += 29s;
-    book.change("alice", std::nullopt, now, alices_limit);
+    checker.change("alice", std::nullopt, now, alices_limit);
     now += 1s;
     SUBCASE("after a stall") {
-        book.stall(900ms, now);
+        checker.stall(900ms, now);
         tell(false, 2);
-        CHECK(book.offline_in_time() == 0);
+        CHECK(checker.offline_in_time() == 0);
     }
     SUBCASE("without a stall") {
         tell(false, 2);
-        CHECK(book.offline_in_time() == 1);
+        CHECK(checker.offline_in_time() == 1);
     }
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: a watcher that was told nothing takes everybody for offline") {
-    book.compare(now);
-    CHECK(book.untrue() == 1);
+    checker.compare(now);
+    CHECK(checker.untrue() == 1);
     CHECK(only_fault() ==
           "presence: untrue: watcher takes alice for offline, who has been online for 3 s");
 }
@@ -145,29 +145,29 @@ TEST_CASE_FIXTURE(
     Watched,
     "kill: a watcher with a new session forgets, and a watcher with a kept session does not") {
     tell(true, 1);
-    book.begin_watching("watcher", false, now);
-    book.compare(now + truth_after);
-    CHECK(keeps(book));
-    book.begin_watching("watcher", true, now);
-    book.compare(now + truth_after);
-    CHECK(book.untrue() == 1);
+    checker.begin_watching("watcher", false, now);
+    checker.compare(now + truth_after);
+    CHECK(keeps(checker));
+    checker.begin_watching("watcher", true, now);
+    checker.compare(now + truth_after);
+    CHECK(checker.untrue() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched,
                   "kill: nothing is expected of watchers that are away or have just come") {
-    book.end_watching("watcher");
-    book.compare(now);
-    book.begin_watching("watcher", false, now);
-    book.compare(now + truth_after - 1ms);
-    CHECK(keeps(book));
-    book.compare(now + truth_after);
-    CHECK(book.untrue() == 1);
+    checker.end_watching("watcher");
+    checker.compare(now);
+    checker.begin_watching("watcher", false, now);
+    checker.compare(now + truth_after - 1ms);
+    CHECK(keeps(checker));
+    checker.compare(now + truth_after);
+    CHECK(checker.untrue() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: during a login both states are true") {
-    book.change("alice", std::nullopt, now, alices_limit);
-    book.compare(now + truth_after);
-    CHECK(keeps(book));
+    checker.change("alice", std::nullopt, now, alices_limit);
+    checker.compare(now + truth_after);
+    CHECK(keeps(checker));
 }
 
 TEST_CASE_FIXTURE(Watched,
@@ -176,23 +176,23 @@ TEST_CASE_FIXTURE(Watched,
     kill();
     serve(2s);
     SUBCASE("nor is it") {
-        book.tell("other", "alice", {false, 4}, now);  // was under way to it
+        checker.tell("other", "alice", {false, 4}, now);  // was under way to it
         tell(true, 5);
         now += alices_limit - 1s;
-        book.change("alice", std::nullopt, now, alices_limit);
-        book.change("alice", true, now, alices_limit);
+        checker.change("alice", std::nullopt, now, alices_limit);
+        checker.change("alice", true, now, alices_limit);
         now += 1h;
-        book.compare(now);
-        book.change("alice", false, now, alices_limit);
+        checker.compare(now);
+        checker.change("alice", false, now, alices_limit);
         tell(false, 6);
-        book.compare(now + 1h);
-        CHECK(keeps(book));
+        checker.compare(now + 1h);
+        CHECK(keeps(checker));
         return;
     }
     SUBCASE("before it is back") { tell(false, 6); }
     SUBCASE("afterwards") {
-        book.change("alice", std::nullopt, now, alices_limit);
-        book.change("alice", true, now, alices_limit);
+        checker.change("alice", std::nullopt, now, alices_limit);
+        checker.change("alice", true, now, alices_limit);
         tell(false, 6);
         tell(true, 7);
     }
@@ -203,8 +203,8 @@ TEST_CASE_FIXTURE(Watched,
         now += 20s;
         tell(false, 6);
     }
-    CHECK(book.offline_in_time() == 1);
-    CHECK_FALSE(keeps(book));
+    CHECK(checker.offline_in_time() == 1);
+    CHECK_FALSE(keeps(checker));
     CHECK(only_fault() ==
           "presence: offline in time: watcher was told that alice is offline, who was online when "
           "the broker was killed, and had time to come back");
@@ -216,18 +216,18 @@ TEST_CASE_FIXTURE(Watched,
     kill();
     serve(2s);
     tell(true, 5);
-    CHECK(book.settled() == now + alices_limit + grace_rounding + truth_after);
+    CHECK(checker.settled() == now + alices_limit + grace_rounding + truth_after);
     now += alices_limit;
-    book.compare(now);
+    checker.compare(now);
     SUBCASE("soon") {
         tell(false, 6);
-        book.compare(now + 1h);
-        CHECK(keeps(book));
+        checker.compare(now + 1h);
+        CHECK(keeps(checker));
     }
     SUBCASE("and a ghost is found") {
-        book.compare(book.settled() - 1ms);
-        CHECK(keeps(book));
-        book.compare(book.settled());
+        checker.compare(checker.settled() - 1ms);
+        CHECK(keeps(checker));
+        checker.compare(checker.settled());
         CHECK(only_fault() ==
               "presence: untrue: watcher takes alice for online, who has been offline for 3 s");
     }
@@ -237,7 +237,7 @@ TEST_CASE_FIXTURE(Watched, "kill: until the limit a watcher must take a user for
     tell(true, 5);
     kill();
     serve(2s);
-    book.compare(now + truth_after);
+    checker.compare(now + truth_after);
     CHECK(only_fault() ==
           "presence: untrue: watcher takes alice for offline, who has been online for 3 s");
 }
@@ -245,36 +245,36 @@ TEST_CASE_FIXTURE(Watched, "kill: until the limit a watcher must take a user for
 TEST_CASE_FIXTURE(Watched,
                   "kill: a user that has come or gone just before a kill may be shown as either") {
     SUBCASE("it has come") {
-        book.change("alice", false, now, alices_limit);
+        checker.change("alice", false, now, alices_limit);
         tell(false, 5);
         now += 1h;
-        book.change("alice", true, now, alices_limit);
+        checker.change("alice", true, now, alices_limit);
         tell(true, 6);
     }
     SUBCASE("it has gone") {
         tell(true, 6);
-        book.change("alice", false, now, alices_limit);
+        checker.change("alice", false, now, alices_limit);
     }
     now += 1s;
     kill();
     serve(2s);
     tell(false, 7);
     now += alices_limit - 1s;
-    book.compare(now);
-    CHECK(keeps(book));
+    checker.compare(now);
+    CHECK(keeps(checker));
     tell(true, 8);
-    book.compare(book.settled());
-    CHECK(book.untrue() == 1);
+    checker.compare(checker.settled());
+    CHECK(checker.untrue() == 1);
 }
 
 TEST_CASE_FIXTURE(Watched, "kill: after a stop everybody is offline at once") {
     tell(true, 5);
-    book.broker_stopped();
+    checker.broker_stopped();
     tell(false, 6);
-    book.change("alice", false, now, alices_limit);
+    checker.change("alice", false, now, alices_limit);
     serve(2s);
     tell(true, 7);
-    book.compare(now + truth_after);
-    CHECK(book.untrue() == 1);
-    CHECK(book.offline_in_time() == 0);
+    checker.compare(now + truth_after);
+    CHECK(checker.untrue() == 1);
+    CHECK(checker.offline_in_time() == 0);
 }

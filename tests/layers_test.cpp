@@ -371,7 +371,7 @@ TEST_CASE("the gateway knows nothing of the load generator") {
 
 TEST_CASE("kill uses clients and reports of the load generator, but its judges have no sockets") {
     check_never("loadgen/kill", {"boost/asio", "loadgen/lab/", "loadgen/swarm/"});
-    for (const auto* judge : {"book", "presence_book", "will_loss"})
+    for (const auto* judge : {"message_checker", "presence_checker", "will_loss"})
         check_never(std::string("loadgen/kill/") + judge,
                     {"boost/", "sys/", "loadgen/kill/client.h", "loadgen/client/", "loadgen/net/"});
 }

@@ -16,13 +16,13 @@ constexpr std::chrono::seconds furthest = 3h;  // sessions of a day don't end by
 }  // namespace
 
 void BrokerClock::step() {
-    switch (dice_.below(3)) {
+    switch (random_.below(3)) {
         case 0:
             return set(ahead_ + std::chrono::duration_cast<std::chrono::seconds>(
-                                    dice_.between(0s, furthest - ahead_)));
+                                    random_.between(0s, furthest - ahead_)));
         case 1:
             return set(ahead_ - std::chrono::duration_cast<std::chrono::seconds>(
-                                    dice_.between(0s, furthest + ahead_)));
+                                    random_.between(0s, furthest + ahead_)));
         default: return set(ahead_);
     }
 }

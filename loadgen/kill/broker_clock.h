@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "loadgen/kill/scene.h"
+#include "loadgen/kill/run_context.h"
 
 namespace pulsegate::kill {
 
@@ -11,7 +11,8 @@ namespace pulsegate::kill {
 /// started.
 class BrokerClock {
 public:
-    BrokerClock(std::string file, Dice& dice) : file_(std::move(file)), dice_(dice) {}
+    BrokerClock(std::string file, RandomChoices& random)
+        : file_(std::move(file)), random_(random) {}
 
     bool can_be_changed() const { return !file_.empty(); }
     /// Forward, back or not at all, by up to some hours. Throws std::runtime_error if the file
@@ -27,7 +28,7 @@ private:
     void set(std::chrono::seconds ahead);
 
     const std::string file_;
-    Dice& dice_;
+    RandomChoices& random_;
     std::chrono::seconds ahead_{0};
 };
 

@@ -21,10 +21,10 @@ CheckResult check_faults(const char* name, const char* promise, std::uint64_t co
     return load::none_of(name, promise, count, fmt::format("{} {}", show_count(count), what));
 }
 
-CheckResult check_acknowledged(const Book& book) {
+CheckResult check_acknowledged(const MessageChecker& messages) {
     using Outcome = CheckResult::Outcome;
     std::uint64_t count = 0;
-    for (const Kind kind : all_kinds) count += book.counts(kind).acknowledged;
+    for (const Kind kind : all_kinds) count += messages.counts(kind).acknowledged;
     return {"acknowledged", "the broker acknowledged messages",
             count > 0 ? Outcome::passed : Outcome::failed, static_cast<double>(count),
             show_count(count) + " acknowledged"};
@@ -32,11 +32,11 @@ CheckResult check_acknowledged(const Book& book) {
 
 }  // namespace
 
-std::vector<CheckResult> checks_of(const Book& book) {
+std::vector<CheckResult> checks_of(const MessageChecker& messages) {
     Counts all;
     std::uint64_t ordered = 0;
     for (const Kind kind : all_kinds) {
-        const Counts& each = book.counts(kind);
+        const Counts& each = messages.counts(kind);
         all.sent += each.sent;
         all.acknowledged += each.acknowledged;
         all.lost += each.lost;
@@ -47,7 +47,7 @@ std::vector<CheckResult> checks_of(const Book& book) {
         all.unwanted += each.unwanted;
         if (is_ordered(kind)) ordered += each.sent;
     }
-    const auto wills = book.counts(Kind::will).sent;
+    const auto wills = messages.counts(Kind::will).sent;
     return {
         check_faults("lost", "every acknowledged message arrived", all.lost, "lost",
                      all.acknowledged, "nothing was acknowledged"),
@@ -56,21 +56,21 @@ std::vector<CheckResult> checks_of(const Book& book) {
         check_faults("reordered", "messages came in order", all.out_of_order, "out of order",
                      ordered, "no messages were sent that have an order"),
         check_faults("early", "no delayed message and no will came early", all.early, "early",
-                     wills + book.counts(Kind::delayed).acknowledged,
+                     wills + messages.counts(Kind::delayed).acknowledged,
                      "no delayed messages and no wills were sent"),
         check_faults("outdated", "no message came after its expiry", all.outdated, "outdated",
-                     book.counts(Kind::mixed).sent, "no messages with an expiry were sent"),
+                     messages.counts(Kind::mixed).sent, "no messages with an expiry were sent"),
         check_faults("unwanted", "no will came that was taken back", all.unwanted, "unwanted",
                      wills, "no wills were set"),
-        check_faults("sessions", "no confirmed session was lost", book.sessions_lost(),
+        check_faults("sessions", "no confirmed session was lost", messages.sessions_lost(),
                      "sessions lost", all.sent, "no messages were sent"),
         check_faults("protocol",
                      "the broker sent nothing that MQTT forbids, or that nobody had sent",
-                     book.other_faults(), "other faults", all.sent, "no messages were sent"),
+                     messages.other_faults(), "other faults", all.sent, "no messages were sent"),
     };
 }
 
-std::vector<CheckResult> checks_of(const PresenceBook& presence) {
+std::vector<CheckResult> checks_of(const PresenceChecker& presence) {
     const auto one = [&](const char* name, const char* promise, std::uint64_t count,
                          const char* what) {
         return check_faults(name, promise, count, what, presence.told(),
@@ -89,8 +89,8 @@ std::vector<CheckResult> checks_of(const PresenceBook& presence) {
 }
 
 std::vector<CheckResult> checks_of(const Results& results) {
-    std::vector<CheckResult> checks{check_acknowledged(results.book)};
-    for (auto& check : checks_of(results.book)) checks.push_back(std::move(check));
+    std::vector<CheckResult> checks{check_acknowledged(results.messages)};
+    for (auto& check : checks_of(results.messages)) checks.push_back(std::move(check));
     for (auto& check : checks_of(results.presence)) checks.push_back(std::move(check));
     checks.push_back(load::none_of("survived", "the broker did not end by itself",
                                    results.ends.size(),

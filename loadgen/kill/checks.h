@@ -9,8 +9,8 @@ namespace pulsegate::kill {
 
 /// The promises of a broker, and whether the run confirmed them: those about messages, those about
 /// presence, and all.
-std::vector<load::CheckResult> checks_of(const Book& book);
-std::vector<load::CheckResult> checks_of(const PresenceBook& presence);
+std::vector<load::CheckResult> checks_of(const MessageChecker& messages);
+std::vector<load::CheckResult> checks_of(const PresenceChecker& presence);
 std::vector<load::CheckResult> checks_of(const Results& results);
 
 }  // namespace pulsegate::kill

@@ -18,16 +18,16 @@ bool is_online(Stage stage) { return stage == Stage::online || stage == Stage::s
 
 }  // namespace
 
-Client::Client(Scene& scene, std::string id, Version version, Session session,
+Client::Client(RunContext& context, std::string id, Version version, Session session,
                std::chrono::seconds keepalive)
-    : scene_(scene),
+    : context_(context),
       id_(std::move(id)),
-      profile_{.endpoints = {scene.options.nodes.front()},
+      profile_{.endpoints = {context.options.nodes.front()},
                .version = version,
                .keepalive = keepalive,
                .kept_session = session == Session::kept,
                .session_expiry = session_expiry},
-      host_(scene.loop, *this),
+      host_(context.loop, *this),
       mqtt_(host_, profile_, 0) {}
 
 bool Client::online() const { return is_online(mqtt_.stage()); }
@@ -45,14 +45,14 @@ void Client::tick(Time now) {
 
 void Client::connect(Time now) {
     give_up_at_ = now + login_patience;
-    const auto& nodes = scene_.options.nodes;
-    place_ = nodes.size() > 1 ? scene_.dice.below(nodes.size()) : std::uint16_t{};
+    const auto& nodes = context_.options.nodes;
+    place_ = nodes.size() > 1 ? context_.random.below(nodes.size()) : std::uint16_t{};
     profile_.endpoints.front() = nodes[place_];
     mqtt_.connect(now);
 }
 
 void Client::logs_in(const load::MqttClient&, Connect& packet) {
-    scene_.place_of[id_] = place_;
+    context_.place_of[id_] = place_;
     packet.client_id = id_;
     will_ = will();
     will_properties_ = {};
@@ -63,13 +63,13 @@ void Client::logs_in(const load::MqttClient&, Connect& packet) {
                            .qos = QoS::exactly_once,
                            .properties = will_properties_.view()};
     }
-    scene_.presence.change(id_, std::nullopt, load::Clock::now(), limit());
+    context_.presence.change(id_, std::nullopt, load::Clock::now(), limit());
 }
 
 void Client::connected(load::MqttClient&, bool session_present, Time now) {
     refusal_.clear();
     online_since_ = now;
-    scene_.presence.change(id_, true, now, limit());
+    context_.presence.change(id_, true, now, limit());
     on_login(session_present);
 }
 
@@ -81,7 +81,7 @@ void Client::subscribe(const std::string& filter, QoS qos) {
 void Client::closed(load::MqttClient&, const load::Ending& ending, Time now) {
     if (ending.by == load::EndedBy::violation ||
         (ending.by == load::EndedBy::local && ending.reason == Reason::packet_too_large))
-        scene_.book.note_fault(fmt::format("a bad packet to {}: {}", id_, ending.cause), now);
+        context_.messages.note_fault(fmt::format("a bad packet to {}: {}", id_, ending.cause), now);
     if (ending.by == load::EndedBy::refusal) refusal_ = ending.cause;
     connection_ended(is_online(ending.stage), now);
 }
@@ -98,8 +98,8 @@ void Client::end_connection(Ending how) {
 }
 
 void Client::connection_ended(bool was_online, Time now) {
-    scene_.presence.change(id_, false, now, limit());
-    retry_at_ = now + scene_.dice.between(50ms, 150ms);
+    context_.presence.change(id_, false, now, limit());
+    retry_at_ = now + context_.random.between(50ms, 150ms);
     if (was_online) on_end();
 }
 

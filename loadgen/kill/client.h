@@ -7,7 +7,7 @@
 #include <string>
 
 #include "loadgen/client/mqtt_client.h"
-#include "loadgen/kill/scene.h"
+#include "loadgen/kill/run_context.h"
 #include "loadgen/time.h"
 #include "protocol/packet.h"
 #include "protocol/properties.h"
@@ -21,7 +21,7 @@ public:
     enum class Session : std::uint8_t { kept, clean };
 
     /// `keepalive`: the broker waits one and a half times this long for it.
-    Client(Scene& scene, std::string id, Version version, Session session,
+    Client(RunContext& context, std::string id, Version version, Session session,
            std::chrono::seconds keepalive = std::chrono::seconds(30));
     virtual ~Client() = default;
     Client(const Client&) = delete;
@@ -52,7 +52,7 @@ protected:
     };
 
     load::MqttClient& mqtt() { return mqtt_; }
-    Scene& scene() { return scene_; }
+    RunContext& context() { return context_; }
     Version version() const { return profile_.version; }
     /// Its client id, and its user's name.
     const std::string& id() const { return id_; }
@@ -80,7 +80,7 @@ private:
     void connect(Time now);
     void connection_ended(bool was_online, Time now);
 
-    Scene& scene_;
+    RunContext& context_;
     std::string id_;
     load::ClientProfile profile_;
     load::ClientHost host_;

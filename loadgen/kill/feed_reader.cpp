@@ -32,7 +32,7 @@ json::object read_object(const std::string& body) {
 }  // namespace
 
 void FeedReader::begin() {
-    const auto answer = load::ask({.url = scene_.http + changes});
+    const auto answer = load::ask({.url = context_.http + changes});
     cursor_ = text_of(read_object(answer.body), "cursor");
     if (cursor_.empty())
         fmt::print(stderr, "kill: no presence feed is read: {} was answered with status {}\n",
@@ -41,12 +41,12 @@ void FeedReader::begin() {
 
 void FeedReader::broker_ended() {
     reading_ = false;
-    scene_.presence.end_watching(name);
+    context_.presence.end_watching(name);
 }
 
 void FeedReader::read(Time now) {
     if (cursor_.empty()) return;
-    if (!reading_) scene_.presence.begin_watching(name, false, now);
+    if (!reading_) context_.presence.begin_watching(name, false, now);
     reading_ = true;
     while (read_page(now)) {
     }
@@ -54,27 +54,28 @@ void FeedReader::read(Time now) {
 
 /// Returns whether there are more changes to read.
 bool FeedReader::read_page(Time now) {
-    const auto answer =
-        load::ask({.url = fmt::format("{}{}?after={}&limit=1000", scene_.http, changes, cursor_)});
+    const auto answer = load::ask(
+        {.url = fmt::format("{}{}?after={}&limit=1000", context_.http, changes, cursor_)});
     if (answer.status == 0) return false;  // there was no answer
     const auto page = read_object(answer.body);
     const auto* list = page.if_contains("changes");
     if (answer.status != 200 || !list || !list->is_array()) {
-        scene_.book.note_fault(
+        context_.messages.note_fault(
             fmt::format("the feed answered with status {}: {:.80}", answer.status, answer.body),
             now);
         return false;
     }
     for (const auto& each : list->get_array()) {
         if (const auto shown = load::read_user_presence(each))
-            scene_.presence.tell(name, shown->user, {shown->online, shown->version}, now);
+            context_.presence.tell(name, shown->user, {shown->online, shown->version}, now);
         else
-            scene_.book.note_fault(fmt::format("the feed has a change that can't be read: {:.80}",
-                                               boost::json::serialize(each)),
-                                   now);
+            context_.messages.note_fault(
+                fmt::format("the feed has a change that can't be read: {:.80}",
+                            boost::json::serialize(each)),
+                now);
     }
     cursor_ = text_of(page, "cursor");
-    if (cursor_.empty()) scene_.book.note_fault("the feed answered without a cursor", now);
+    if (cursor_.empty()) context_.messages.note_fault("the feed answered without a cursor", now);
     const auto* more = page.if_contains("more");
     return more && more->is_bool() && more->get_bool();
 }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "loadgen/kill/scene.h"
+#include "loadgen/kill/run_context.h"
 
 namespace pulsegate::kill {
 
@@ -10,7 +10,7 @@ namespace pulsegate::kill {
 /// watcher, which misses nothing.
 class FeedReader {
 public:
-    explicit FeedReader(Scene& scene) : scene_(scene) {}
+    explicit FeedReader(RunContext& context) : context_(context) {}
 
     /// Begins to read, if there is a feed. Call it before the first client connects.
     void begin();
@@ -23,7 +23,7 @@ private:
 
     bool read_page(Time now);
 
-    Scene& scene_;
+    RunContext& context_;
     std::string cursor_;
     bool reading_ = false;
 };

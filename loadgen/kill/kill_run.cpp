@@ -55,20 +55,20 @@ bool accepts_connections(const load::SocketAddress& server) {
 KillRun::KillRun(const Options& options, load::Interruption& interruption)
     : options_(options),
       interruption_(interruption),
-      scene_{.loop = loop_,
-             .options = options,
-             .run = number_of_run(),
-             .book = {},
-             .presence = PresenceBook(options.slowness),
-             .dice = Dice(options.seed),
-             .audience = Audience(options),
-             .backlog = Backlog(Audience(options).all())},
+      context_{.loop = loop_,
+               .options = options,
+               .run = number_of_run(),
+               .messages = {},
+               .presence = PresenceChecker(options.slowness),
+               .random = RandomChoices(options.seed),
+               .receivers = ReceiverCounts(options),
+               .backlog = Backlog(ReceiverCounts(options).all())},
       data_(options),
       broker_(broker_command(options, data_), options.log),
-      clock_(options.clock, scene_.dice),
-      cast_(scene_),
-      retained_(scene_, version_of(options, 0)),
-      feed_(scene_) {
+      clock_(options.clock, context_.random),
+      clients_(context_),
+      retained_(context_, version_of(options, 0)),
+      feed_(context_) {
     results_.command = broker_command(options, data_);
 }
 
@@ -85,8 +85,8 @@ Results KillRun::run() {
     drain();
     read_retained();
     kill_broker();
-    results_.book = std::move(scene_.book);
-    results_.presence = std::move(scene_.presence);
+    results_.messages = std::move(context_.messages);
+    results_.presence = std::move(context_.presence);
     return std::move(results_);
 }
 
@@ -109,10 +109,10 @@ void KillRun::start_broker(Duration patience) {
     }
     have_standby();
     serving_ = true;
-    scene_.http = options_.http_url(place_);
+    context_.http = options_.http_url(place_);
     const Time now = served_ = load::Clock::now();
-    scene_.presence.broker_serves(started, now);
-    cast_.broker_serves({last_step_, started}, now);
+    context_.presence.broker_serves(started, now);
+    clients_.broker_serves({last_step_, started}, now);
 }
 
 /// An edge opens its ports before it owns the data, so open ports do not show that it serves.
@@ -130,7 +130,7 @@ void KillRun::start_process() {
     last_step_ = ahead - std::exchange(ahead_, ahead);
     if (last_step_ > Duration()) ++results_.steps_forward;
     if (last_step_ < Duration()) ++results_.steps_back;
-    scene_.book.step_clock(last_step_, load::Clock::now());
+    context_.messages.step_clock(last_step_, load::Clock::now());
     place_ = static_cast<std::uint16_t>(options_.edges && broker_.has_standby() ? 1 - place_ : 0);
     broker_.start();
 }
@@ -152,10 +152,10 @@ void KillRun::kill_edge() {
     results_.kills.push_back(now);
     ++results_.edge_kills;
     std::set<std::string> users;
-    for (const auto& [user, last] : scene_.place_of)
+    for (const auto& [user, last] : context_.place_of)
         if (last == place) users.insert(user);
-    scene_.presence.edge_killed(users, now);
-    cast_.edge_killed(place, now);
+    context_.presence.edge_killed(users, now);
+    clients_.edge_killed(place, now);
     standby_ahead_.reset();
     have_standby();
 }
@@ -165,12 +165,12 @@ bool KillRun::kills_edge_next() {
     if (!options_.edges || stop_comes_next()) return false;
     const std::size_t kills_of_homes = results_.kills.size() - results_.edge_kills;
     if (results_.edge_kills != kills_of_homes) return results_.edge_kills < kills_of_homes;
-    return scene_.dice.below(2) == 0;
+    return context_.random.below(2) == 0;
 }
 
 void KillRun::kill_broker() {
     broker_.kill();
-    scene_.presence.broker_killed(load::Clock::now());
+    context_.presence.broker_killed(load::Clock::now());
     broker_ends(BrokerEnd::kill);
 }
 
@@ -196,9 +196,9 @@ void KillRun::stop_broker() {
     const Time asked = load::Clock::now();
     broker_.terminate();
     if (has_successor)
-        scene_.presence.broker_killed(asked);
+        context_.presence.broker_killed(asked);
     else
-        scene_.presence.broker_stopped();
+        context_.presence.broker_stopped();
     broker_ends(has_successor ? BrokerEnd::kill : BrokerEnd::stop);
     std::optional<std::string> how;
     work_until(asked + stop_patience, [&] { return (how = broker_.ended()).has_value(); });
@@ -210,29 +210,29 @@ void KillRun::stop_broker() {
 void KillRun::broker_ends(BrokerEnd how) {
     serving_ = false;
     last_step_ = {};
-    cast_.broker_ended(how, load::Clock::now());
+    clients_.broker_ended(how, load::Clock::now());
     feed_.broker_ended();
 }
 
 void KillRun::set_up() {
     ask_for_rooms();
     if (options_.presence && options_.http != 0) feed_.begin();
-    cast_.start();
-    if (!work_until(load::Clock::now() + set_up_patience, [this] { return cast_.ready(); }))
+    clients_.start();
+    if (!work_until(load::Clock::now() + set_up_patience, [this] { return clients_.ready(); }))
         throw std::runtime_error(fmt::format(
             "the receivers could not subscribe within {:.0f} s{}{}", load::seconds(set_up_patience),
-            cast_.refusal().empty() ? "" : "; the broker says: ", cast_.refusal()));
+            clients_.refusal().empty() ? "" : "; the broker says: ", clients_.refusal()));
     began_ = results_.began = load::Clock::now();
     next_line_ = began_ + line_every;
-    cast_.live();
+    clients_.live();
 }
 
 /// The broker opens its ports one after the other, so this waits for the port of the HTTP API.
 void KillRun::ask_for_rooms() {
     if (options_.kinds.count(Kind::room) == 0) return;
     work_until(load::Clock::now() + http_patience,
-               [this] { return load::ask({.url = scene_.http}).status != 0; });
-    fill_rooms(scene_);
+               [this] { return load::ask({.url = context_.http}).status != 0; });
+    fill_rooms(context_);
 }
 
 std::uint32_t KillRun::ends() const {
@@ -253,7 +253,7 @@ void KillRun::end_at_random_moments() {
     while (ends() < all) {
         const auto part = length / all;
         const Time begin = std::max(began_ + part * ends(), served_);
-        end_at(begin + scene_.dice.between(Duration(), part));
+        end_at(begin + context_.random.between(Duration(), part));
     }
     work_until(began_ + length);
 }
@@ -261,14 +261,14 @@ void KillRun::end_at_random_moments() {
 /// Sometimes the clients pause before the end. A busy broker writes old data to the disk with the
 /// next message; a quiet broker may not have written them yet.
 void KillRun::end_at(Time moment) {
-    const bool quiet = scene_.dice.below(lulls) == 0;
+    const bool quiet = context_.random.below(lulls) == 0;
     if (quiet) {
         work_until(moment - lull);
-        cast_.pause(true);
+        clients_.pause(true);
     }
     work_until(moment);
     end_and_start();
-    cast_.pause(false);
+    clients_.pause(false);
 }
 
 void KillRun::end_and_start() {
@@ -290,10 +290,10 @@ void KillRun::end_and_start() {
 /// Sometimes kills the broker again while it starts.
 void KillRun::kill_while_starting() {
     if (results_.kills.size() >= options_.kills || results_.starts.empty() ||
-        scene_.dice.below(kills_while_starting) != 0)
+        context_.random.below(kills_while_starting) != 0)
         return;
     start_process();
-    work_until(load::Clock::now() + scene_.dice.between(Duration(), results_.starts.back()));
+    work_until(load::Clock::now() + context_.random.between(Duration(), results_.starts.back()));
     kill_broker();
     results_.kills.push_back(load::Clock::now());
 }
@@ -308,28 +308,28 @@ void KillRun::step_clock(std::uint32_t ends) {
 }
 
 void KillRun::drain() {
-    cast_.finish();
+    clients_.finish();
     await_quiet();
-    if (scene_.book.missing() == 0) return;
+    if (context_.messages.missing() == 0) return;
     // Some brokers send the messages that they had forgotten only to a new connection.
-    cast_.reconnect_receivers();
+    clients_.reconnect_receivers();
     await_quiet();
 }
 
 /// Waits until everything has arrived that will arrive.
 void KillRun::await_quiet() {
     const Time begun = load::Clock::now();
-    const auto& book = scene_.book;
-    const Time settled = options_.presence ? scene_.presence.settled() : begun;
+    const auto& messages = context_.messages;
+    const Time settled = options_.presence ? context_.presence.settled() : begun;
     const auto done = [&] {
         const Time now = load::Clock::now();
-        const auto quiet = now - std::max({begun, book.last_arrival(), book.last_due()});
-        return quiet > (book.missing() == 0
-                            ? quiet_at_the_end
-                            : quiet_before_loss * scene_.options.slowness + book.own_delay(now)) &&
-               cast_.idle() && now > settled;
+        const auto quiet = now - std::max({begun, messages.last_arrival(), messages.last_due()});
+        return quiet > (messages.missing() == 0 ? quiet_at_the_end
+                                                : quiet_before_loss * context_.options.slowness +
+                                                      messages.own_delay(now)) &&
+               clients_.idle() && now > settled;
     };
-    work_until(std::max({begun, book.last_due(), settled}) + drain_patience, done);
+    work_until(std::max({begun, messages.last_due(), settled}) + drain_patience, done);
 }
 
 void KillRun::read_retained() {
@@ -358,7 +358,7 @@ void KillRun::work_until(Time deadline) {
 void KillRun::tick(Time now) {
     if (interruption_.take()) throw load::Interrupted("interrupted; nothing is judged");
     next_tick_ = now + tick_length;
-    cast_.tick(now);
+    clients_.tick(now);
     retained_.tick(now);
     watch_broker();
     if (now >= next_judgement_) judge_presence(now);
@@ -371,8 +371,8 @@ void KillRun::note_stall(Time now) {
     if (next_tick_ == Time() || late <= load::stall_limit) return;
     ++results_.own_stalls;
     results_.longest_stall = std::max(results_.longest_stall, late);
-    scene_.book.stall(late, now);
-    scene_.presence.stall(late, now);
+    context_.messages.stall(late, now);
+    context_.presence.stall(late, now);
     next_tick_ = now;
 }
 
@@ -399,14 +399,14 @@ void KillRun::judge_presence(Time now) {
     feed_.read(now);
     const Time done = load::Clock::now();
     // The broker may have told its watchers meanwhile: their sockets are read first.
-    if (done - now <= load::stall_limit) scene_.presence.compare(done);
+    if (done - now <= load::stall_limit) context_.presence.compare(done);
 }
 
 void KillRun::show_progress(Time now) {
     next_line_ = now + line_every;
     Counts all;
     for (const Kind kind : all_kinds) {
-        const Counts& one = scene_.book.counts(kind);
+        const Counts& one = context_.messages.counts(kind);
         all.sent += one.sent;
         all.acknowledged += one.acknowledged;
         all.received += one.received;
@@ -416,7 +416,7 @@ void KillRun::show_progress(Time now) {
         "kill: {:.0f} s, {} of {} kills and stops, {} sent, {} acknowledged, {} received, {} of "
         "the acknowledged still to come\n",
         load::seconds(now - began_), ends(), options_.kills + options_.stops, all.sent,
-        all.acknowledged, all.received, scene_.book.missing());
+        all.acknowledged, all.received, context_.messages.missing());
 }
 
 }  // namespace pulsegate::kill

@@ -4,12 +4,12 @@
 
 #include "loadgen/kill/broker_clock.h"
 #include "loadgen/kill/broker_process.h"
-#include "loadgen/kill/cast.h"
+#include "loadgen/kill/clients.h"
 #include "loadgen/kill/feed_reader.h"
 #include "loadgen/kill/gateway.h"
 #include "loadgen/kill/results.h"
 #include "loadgen/kill/retained_reader.h"
-#include "loadgen/kill/scene.h"
+#include "loadgen/kill/run_context.h"
 #include "loadgen/net/interruption.h"
 #include "loadgen/net/loop.h"
 
@@ -60,7 +60,7 @@ private:
     const Options& options_;
     load::Interruption& interruption_;
     load::Loop loop_;
-    Scene scene_;
+    RunContext context_;
     const DataFolder data_;
     unsigned nodes_ = 1;       ///< started so far, if they are a cluster
     std::uint16_t place_ = 0;  ///< of the broker; an edge has the other one
@@ -70,7 +70,7 @@ private:
     Duration last_step_{};                     ///< of the broker's clock
     std::optional<Duration> standby_ahead_{};  ///< how far the standby's clock is ahead
     bool serving_ = false;                     ///< the broker has begun to serve
-    Cast cast_;
+    Clients clients_;
     RetainedReader retained_;
     FeedReader feed_;
     Time began_{};

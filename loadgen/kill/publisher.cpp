@@ -30,29 +30,29 @@ std::discrete_distribution<std::size_t> mix_of(const Options& options) {
 }
 
 /// The stream of each receiver: for a room, one stream for each member.
-std::vector<Stream> copies_of(const Stream& stream, const Audience& audience) {
+std::vector<Stream> copies_of(const Stream& stream, const ReceiverCounts& receivers) {
     if (stream.kind != Kind::room) return {stream};
     std::vector<Stream> copies;
-    for (std::uint16_t member = stream.to; member < audience.all_receivers(); member += rooms)
+    for (std::uint16_t member = stream.to; member < receivers.all_receivers(); member += rooms)
         copies.push_back({stream.kind, stream.from, member});
     return copies;
 }
 
 }  // namespace
 
-Publisher::Publisher(Scene& scene, std::uint16_t number, Version version)
-    : Client(scene, client_name("publisher", number, scene.run), version, Session::kept),
+Publisher::Publisher(RunContext& context, std::uint16_t number, Version version)
+    : Client(context, client_name("publisher", number, context.run), version, Session::kept),
       number_(number),
-      kinds_(mix_of(scene.options)) {}
+      kinds_(mix_of(context.options)) {}
 
 void Publisher::begin() {
-    const auto& kinds = scene().options.kinds;
+    const auto& kinds = context().options.kinds;
     publishing_ =
         std::any_of(kinds.begin(), kinds.end(), [](Kind kind) { return kind != Kind::will; });
 }
 
 void Publisher::work(Time now) {
-    const double rate = scene().options.rate / scene().options.publishers;
+    const double rate = context().options.rate / context().options.publishers;
     if (publishing_ && !paused_ && online())
         due_ += rate * load::seconds(now - std::max(worked_at_, online_since()));
     worked_at_ = now;
@@ -66,20 +66,20 @@ void Publisher::work(Time now) {
 }
 
 void Publisher::publish_one(Time now) {
-    const Kind kind = all_kinds[scene().dice.weighted(kinds_)];
+    const Kind kind = all_kinds[context().random.weighted(kinds_)];
     const Stream stream{kind, number_, choose_receiver(kind)};
     if (!may_send(stream)) return;
 
     InFlight one;
     if (kind == Kind::delayed)
-        one.delay =
-            1 + scene().dice.below(std::clamp(scene().options.seconds / 2, 1u, longest_delay));
+        one.delay = 1 + context().random.below(
+                            std::clamp(context().options.seconds / 2, 1u, longest_delay));
     one.lifetime = choose_lifetime(kind);
-    for (const Stream& copy : copies_of(stream, scene().audience)) {
-        one.message = scene().book.send(copy, now,
-                                        {.delay = std::chrono::seconds(one.delay),
-                                         .lifetime = std::chrono::seconds(one.lifetime)});
-        if (kind != Kind::retained) scene().backlog.add(copy.to);
+    for (const Stream& copy : copies_of(stream, context().receivers)) {
+        one.message = context().messages.send(copy, now,
+                                              {.delay = std::chrono::seconds(one.delay),
+                                               .lifetime = std::chrono::seconds(one.lifetime)});
+        if (kind != Kind::retained) context().backlog.add(copy.to);
     }
     one.message.stream = stream;  // all copies have the same number
     in_flight_.emplace(++last_tag_, one);
@@ -87,14 +87,14 @@ void Publisher::publish_one(Time now) {
 }
 
 std::uint16_t Publisher::choose_receiver(Kind kind) {
-    const auto& audience = scene().audience;
-    auto& dice = scene().dice;
+    const auto& receivers = context().receivers;
+    auto& random = context().random;
     switch (kind) {
-        case Kind::retained: return dice.below(values_of_publisher);
-        case Kind::inbox: return dice.below(audience.all_receivers());
-        case Kind::room: return dice.below(rooms);
-        case Kind::shared: return audience.all_receivers() + dice.below(audience.groups);
-        default: return dice.below(audience.kept);
+        case Kind::retained: return random.below(values_of_publisher);
+        case Kind::inbox: return random.below(receivers.all_receivers());
+        case Kind::room: return random.below(rooms);
+        case Kind::shared: return receivers.all_receivers() + random.below(receivers.groups);
+        default: return random.below(receivers.kept);
     }
 }
 
@@ -102,8 +102,8 @@ std::uint16_t Publisher::choose_receiver(Kind kind) {
 /// has an expiry.
 std::uint32_t Publisher::choose_lifetime(Kind kind) {
     if (kind != Kind::mixed || version() != Version::v5_0) return 0;
-    const auto chance = scene().dice.below(8);
-    if (chance == 0) return 1 + scene().dice.below(4);
+    const auto chance = context().random.below(8);
+    if (chance == 0) return 1 + context().random.below(4);
     return chance == 1 ? day : 0;
 }
 
@@ -113,21 +113,21 @@ bool Publisher::may_send(const Stream& stream) {
     if (stream.kind == Kind::retained)
         return std::none_of(in_flight_.begin(), in_flight_.end(),
                             [&](const auto& one) { return one.second.message.stream == stream; });
-    for (const Stream& copy : copies_of(stream, scene().audience))
-        if (!scene().backlog.has_room(copy.to)) return false;
+    for (const Stream& copy : copies_of(stream, context().receivers))
+        if (!context().backlog.has_room(copy.to)) return false;
     if (stream.kind != Kind::delayed) return true;
     // Only MQTT 5.0 lets the broker refuse delayed messages. So a 3.1.1 publisher waits until one
     // was acknowledged.
-    const auto& delayed = scene().book.counts(Kind::delayed);
+    const auto& delayed = context().messages.counts(Kind::delayed);
     return delayed.acknowledged > 0 || (version() == Version::v5_0 && delayed.refused == 0);
 }
 
 void Publisher::transmit(std::uint64_t tag) {
     const InFlight& one = in_flight_.at(tag);
     const auto& stream = one.message.stream;
-    auto topic = topic_of(stream, scene().run);
+    auto topic = topic_of(stream, context().run);
     if (stream.kind == Kind::delayed) topic = fmt::format("$delayed/{}/{}", one.delay, topic);
-    const auto payload = payload_of(one.message, scene().run);
+    const auto payload = payload_of(one.message, context().run);
     PropertyList properties;
     if (one.lifetime > 0) properties.add(Property::message_expiry_interval, one.lifetime);
     mqtt().publish({.qos = qos_of(one.message),
@@ -140,11 +140,11 @@ void Publisher::transmit(std::uint64_t tag) {
 
 /// The client has sent the messages in flight again if the session is still there.
 void Publisher::on_login(bool session_present) {
-    if (has_session_ && !session_present) scene().book.lose_session(id(), online_since());
+    if (has_session_ && !session_present) context().messages.lose_session(id(), online_since());
     has_session_ = true;
     for (const auto& [tag, one] : in_flight_)
-        for (const Stream& copy : copies_of(one.message.stream, scene().audience))
-            scene().book.send_again({copy, one.message.number});
+        for (const Stream& copy : copies_of(one.message.stream, context().receivers))
+            context().messages.send_again({copy, one.message.number});
     for (const std::uint64_t tag : std::exchange(to_transmit_, {})) transmit(tag);
 }
 
@@ -154,8 +154,8 @@ void Publisher::in_doubt(load::MqttClient&, std::uint64_t tag) {
     const InFlight& one = in_flight_.at(tag);
     if (qos_of(one.message) != QoS::exactly_once) return to_transmit_.push_back(tag);
     if (!one.is_settled)
-        for (const Stream& copy : copies_of(one.message.stream, scene().audience))
-            scene().book.give_up({copy, one.message.number});
+        for (const Stream& copy : copies_of(one.message.stream, context().receivers))
+            context().messages.give_up({copy, one.message.number});
     in_flight_.erase(tag);
 }
 
@@ -170,13 +170,13 @@ void Publisher::acknowledged(load::MqttClient&, std::uint64_t tag, Reason reason
 
 void Publisher::settle(InFlight& one, Reason reason, Time now) {
     if (std::exchange(one.is_settled, true)) return;
-    for (const Stream& copy : copies_of(one.message.stream, scene().audience)) {
+    for (const Stream& copy : copies_of(one.message.stream, context().receivers)) {
         if (!is_error(reason)) {
-            scene().book.acknowledge({copy, one.message.number}, now);
+            context().messages.acknowledge({copy, one.message.number}, now);
             continue;
         }
-        scene().book.refuse({copy, one.message.number});
-        if (copy.kind != Kind::retained) scene().backlog.remove(copy.to);
+        context().messages.refuse({copy, one.message.number});
+        if (copy.kind != Kind::retained) context().backlog.remove(copy.to);
     }
 }
 

@@ -12,7 +12,7 @@ namespace pulsegate::kill {
 /// Publishes numbered messages to the receivers, and sends each until it is acknowledged.
 class Publisher final : public Client {
 public:
-    Publisher(Scene& scene, std::uint16_t number, Version version);
+    Publisher(RunContext& context, std::uint16_t number, Version version);
 
     void start() { want_connection(true); }
     void begin();

@@ -33,32 +33,33 @@ const Receiver::Habit Receiver::habits[]{
     {0ms, 1ms, 1ms, 1000'000s, 1000'000s},  // comes at the end
 };
 
-std::unique_ptr<Receiver> Receiver::one(Scene& scene, std::uint16_t number, Version version) {
-    Part part{.id = user_of_receiver(number, scene.run), .number = number, .habit = number};
-    const bool is_guest = number >= scene.audience.kept;
+std::unique_ptr<Receiver> Receiver::one(RunContext& context, std::uint16_t number,
+                                        Version version) {
+    Part part{.id = user_of_receiver(number, context.run), .number = number, .habit = number};
+    const bool is_guest = number >= context.receivers.kept;
     if (is_guest) {
         part.session = Session::clean;
-        part.habit = number - scene.audience.kept;
+        part.habit = number - context.receivers.kept;
     } else {
-        part.filter = filter_of_receiver(number, scene.run);
+        part.filter = filter_of_receiver(number, context.run);
     }
-    return std::unique_ptr<Receiver>(new Receiver(scene, std::move(part), version));
+    return std::unique_ptr<Receiver>(new Receiver(context, std::move(part), version));
 }
 
-std::unique_ptr<Receiver> Receiver::member(Scene& scene, std::uint16_t group, std::uint16_t member,
-                                           Version version) {
+std::unique_ptr<Receiver> Receiver::member(RunContext& context, std::uint16_t group,
+                                           std::uint16_t member, Version version) {
     // The first two groups have members of all habits but the last.
-    return std::unique_ptr<Receiver>(new Receiver(scene,
-                                                  {.id = client_name("member", member, scene.run),
-                                                   .filter = filter_of_group(group, scene.run),
+    return std::unique_ptr<Receiver>(new Receiver(context,
+                                                  {.id = client_name("member", member, context.run),
+                                                   .filter = filter_of_group(group, context.run),
                                                    .number = group,
                                                    .member = member,
                                                    .habit = member},
                                                   version));
 }
 
-Receiver::Receiver(Scene& scene, Part part, Version version)
-    : Client(scene, std::move(part.id), version, part.session),
+Receiver::Receiver(RunContext& context, Part part, Version version)
+    : Client(context, std::move(part.id), version, part.session),
       filter_(std::move(part.filter)),
       number_(part.number),
       member_(part.member),
@@ -88,21 +89,21 @@ void Receiver::work(Time now) {
         answers_.pop_front();
     }
     if (online() && now > std::max(quiet_since_, online_since()) + 1s)
-        scene().backlog.clear(number_);
+        context().backlog.clear(number_);
 }
 
 void Receiver::note_absence(Time now) {
     if (!offline())
         known_away_since_.reset();
     else if (!known_away_since_)
-        known_away_since_ = now + time_to_notice * scene().options.slowness;
+        known_away_since_ = now + time_to_notice * context().options.slowness;
     if (is_unnoticed_) known_away_since_.reset();
-    scene().book.keep_no_session(number_, known_away_since_);
+    context().messages.keep_no_session(number_, known_away_since_);
 }
 
 void Receiver::edge_killed(std::uint16_t place, Time now) {
-    const auto last = scene().place_of.find(id());
-    if (keeps_session_ || last == scene().place_of.end() || last->second != place) return;
+    const auto last = context().place_of.find(id());
+    if (keeps_session_ || last == context().place_of.end() || last->second != place) return;
     is_unnoticed_ = !known_away_since_ || now < *known_away_since_;
     note_absence(now);
 }
@@ -111,21 +112,21 @@ void Receiver::come_or_go(Time now) {
     if (now < change_at_) return;
     there_ = !there_;
     change_at_ =
-        now + (there_ ? scene().dice.between(habit_.shortest_stay, habit_.longest_stay)
-                      : scene().dice.between(habit_.shortest_absence, habit_.longest_absence));
+        now + (there_ ? context().random.between(habit_.shortest_stay, habit_.longest_stay)
+                      : context().random.between(habit_.shortest_absence, habit_.longest_absence));
     want_connection(there_);
     constexpr std::array endings{Ending::disconnect, Ending::disconnect, Ending::close,
                                  Ending::reset};
-    if (!there_) end_connection(endings[scene().dice.below(endings.size())]);
+    if (!there_) end_connection(endings[context().random.below(endings.size())]);
 }
 
 void Receiver::on_login(bool session_present) {
     is_unnoticed_ = false;
-    if (member_) scene().book.attend(*member_, online_since());
+    if (member_) context().messages.attend(*member_, online_since());
     if (session_present && is_subscribed_) return;
     if (is_subscribed_) {
-        scene().book.lose_session(id(), online_since());
-        scene().book.begin_order_anew(number_);
+        context().messages.lose_session(id(), online_since());
+        context().messages.begin_order_anew(number_);
     }
     is_subscribed_ = false;
     if (!filter_.empty()) subscribe(filter_, QoS::exactly_once);
@@ -133,7 +134,7 @@ void Receiver::on_login(bool session_present) {
 
 void Receiver::on_end() {
     answers_.clear();
-    if (member_) scene().book.attend(*member_, Time());
+    if (member_) context().messages.attend(*member_, Time());
 }
 
 void Receiver::subscribed(load::MqttClient&, std::span<const Reason> reasons, Time) {
@@ -143,13 +144,13 @@ void Receiver::subscribed(load::MqttClient&, std::span<const Reason> reasons, Ti
 void Receiver::received(load::MqttClient&, const Publish& publish, Time now) {
     quiet_since_ = now;
     if (const auto message = read(publish, now)) {
-        scene().backlog.remove(number_);
-        scene().book.receive(*message, {.receiver = number_,
-                                        .at = now,
-                                        .connected_since = online_since(),
-                                        .member = member_.value_or(0),
-                                        .session_kept = keeps_session_,
-                                        .dup = publish.dup});
+        context().backlog.remove(number_);
+        context().messages.receive(*message, {.receiver = number_,
+                                              .at = now,
+                                              .connected_since = online_since(),
+                                              .member = member_.value_or(0),
+                                              .session_kept = keeps_session_,
+                                              .dup = publish.dup});
     }
     answer(publish, now);
 }
@@ -158,21 +159,22 @@ void Receiver::received_again(load::MqttClient&, const Publish& publish, bool is
     quiet_since_ = now;
     const auto message = read(publish, now);
     if (message && !is_same)
-        scene().book.note_fault(fmt::format("the packet identifier {} of {} used for {} before "
-                                            "another message was released",
-                                            publish.packet_id, id(), describe(*message)),
-                                now);
+        context().messages.note_fault(
+            fmt::format("the packet identifier {} of {} used for {} before "
+                        "another message was released",
+                        publish.packet_id, id(), describe(*message)),
+            now);
     answer(publish, now);
 }
 
 /// Nothing if it is not one of our messages as it was sent; then that is noted.
 std::optional<Message> Receiver::read(const Publish& publish, Time now) {
-    auto message = read_payload(publish.payload, scene().run);
+    auto message = read_payload(publish.payload, context().run);
     if (message && message->stream.kind == Kind::room) message->stream.to = number_;
-    if (message && publish.topic == topic_of(message->stream, scene().run) &&
+    if (message && publish.topic == topic_of(message->stream, context().run) &&
         publish.qos == qos_of(*message))
         return message;
-    scene().book.note_fault(
+    context().messages.note_fault(
         fmt::format("to {} on {} at QoS {}: {}", id(), publish.topic, static_cast<int>(publish.qos),
                     message ? describe(*message) : "not what was sent"),
         now);
@@ -182,7 +184,7 @@ std::optional<Message> Receiver::read(const Publish& publish, Time now) {
 /// A slow client answers later, but always in the order of the messages (MQTT 4.6).
 void Receiver::answer(const Publish& publish, Time now) {
     if (habit_.slowest_answer == 0s) return;
-    const Time due = now + scene().dice.between(0s, habit_.slowest_answer);
+    const Time due = now + context().random.between(0s, habit_.slowest_answer);
     answers_.push_back({answers_.empty() ? due : std::max(due, answers_.back().due), publish.qos,
                         publish.packet_id});
 }

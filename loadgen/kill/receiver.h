@@ -13,10 +13,11 @@ namespace pulsegate::kill {
 /// Receives messages to itself or its group. It is always connected, or slow, or comes and goes.
 class Receiver final : public Client {
 public:
-    /// A receiver of the audience, with a subscription and a kept session unless it is a guest.
-    static std::unique_ptr<Receiver> one(Scene& scene, std::uint16_t number, Version version);
-    static std::unique_ptr<Receiver> member(Scene& scene, std::uint16_t group, std::uint16_t member,
-                                            Version version);
+    /// One receiver, with a subscription and a kept session unless it is a guest.
+    static std::unique_ptr<Receiver> one(RunContext& context, std::uint16_t number,
+                                         Version version);
+    static std::unique_ptr<Receiver> member(RunContext& context, std::uint16_t group,
+                                            std::uint16_t member, Version version);
 
     /// Connects and stays connected until `live_as_it_likes`. A guest that comes and goes does not
     /// connect yet.
@@ -35,12 +36,12 @@ private:
     struct Part {
         std::string id;
         std::string filter{};
-        std::uint16_t number = 0;  ///< of the audience: its own, or its group's
+        std::uint16_t number = 0;  ///< its own, or its group's; see ReceiverCounts
         std::optional<std::uint16_t> member{};
         Session session = Session::kept;
         std::size_t habit = 0;
     };
-    Receiver(Scene& scene, Part part, Version version);
+    Receiver(RunContext& context, Part part, Version version);
 
     struct Habit;
     struct Answer {
@@ -71,7 +72,7 @@ private:
     bool as_it_likes_ = false;
     bool there_ = true;
     Time change_at_{};
-    std::optional<Time> known_away_since_;  ///< of a guest; see Book::keep_no_session
+    std::optional<Time> known_away_since_;  ///< of a guest; see MessageChecker::keep_no_session
     bool is_unnoticed_ = false;             ///< its edge was killed
     Time quiet_since_{};
     std::deque<Answer> answers_;  ///< of those that are slow

@@ -57,7 +57,7 @@ std::string row(Kind kind, const Counts& counts) {
                        cell(counts.outdated, kind == Kind::mixed), cell(counts.unwanted, wills));
 }
 
-void add_presence(load::TextTable& out, const PresenceBook& presence) {
+void add_presence(load::TextTable& out, const PresenceChecker& presence) {
     constexpr std::string_view presence_columns = "{:<9}{:>10}{:>14}{:>10}{:>18}";
     out.line();
     out.line(
@@ -88,14 +88,14 @@ void add_events(load::TextTable& out, const Options& options, const Results& res
 
 /// What is to be known about the counts.
 void add_notes(load::TextTable& out, const Options& options, const Results& results) {
-    const auto& delayed = results.book.counts(Kind::delayed);
+    const auto& delayed = results.messages.counts(Kind::delayed);
     if (delayed.latest > Duration()) out.row("greatest lateness", load::show(delayed.latest));
     if (options.kinds.count(Kind::delayed) > 0 && !options.v5_0)
         out.row(std::string(name(Kind::delayed)),
                 "not sent: only MQTT 5.0 tells whether the broker knows them");
     for (const Kind kind : all_kinds) {
         const std::string label(name(kind));
-        const auto& counts = results.book.counts(kind);
+        const auto& counts = results.messages.counts(kind);
         if (is_refused(counts))
             out.row(label, "refused by the broker");
         else if (counts.refused > 0)
@@ -122,7 +122,7 @@ std::string verdict(const std::vector<load::CheckResult>& checks) {
 }
 
 std::vector<Fault> faults(const Results& results) {
-    auto all = results.book.faults();
+    auto all = results.messages.faults();
     const auto& presence = results.presence.faults();
     all.insert(all.end(), presence.begin(), presence.end());
     std::stable_sort(all.begin(), all.end(),
@@ -156,7 +156,7 @@ std::string text_report(const Options& options, const Results& results,
     out.line(fmt::format(columns, "", "sent", "acknowledged", "received", "lost", "repeated",
                          "wrongly", "out of order", "early", "late", "outdated", "unwanted"));
     for (const Kind kind : all_kinds)
-        if (options.kinds.count(kind) > 0) out.line(row(kind, results.book.counts(kind)));
+        if (options.kinds.count(kind) > 0) out.line(row(kind, results.messages.counts(kind)));
     if (options.presence) add_presence(out, results.presence);
     out.line();
     add_events(out, options, results);
@@ -174,7 +174,7 @@ std::string as_json(const Options& options, const Results& results,
     json::array kinds, kills, stops, examples, promises;
     for (const Kind kind : all_kinds)
         if (options.kinds.count(kind) > 0)
-            kinds.push_back(json_of(kind, results.book.counts(kind)));
+            kinds.push_back(json_of(kind, results.messages.counts(kind)));
     for (const Time kill : results.kills) kills.push_back(since_begin(kill));
     for (const auto& stop : results.stops) stops.push_back(since_begin(stop.at));
     for (const auto& check : checks) promises.push_back(to_json(check));
@@ -202,8 +202,8 @@ std::string as_json(const Options& options, const Results& results,
                {"open_again_median", load::seconds(median(results.starts))},
                {"open_again_greatest", load::seconds(greatest(results.starts))},
                {"ended_by_itself", json::value_from(results.ends)},
-               {"sessions_lost", results.book.sessions_lost()},
-               {"other_faults", results.book.other_faults()},
+               {"sessions_lost", results.messages.sessions_lost()},
+               {"other_faults", results.messages.other_faults()},
                {"faults", std::move(examples)},
            }) +
            "\n";

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/kill/book.h"
-#include "loadgen/kill/presence_book.h"
+#include "loadgen/kill/message_checker.h"
+#include "loadgen/kill/presence_checker.h"
 
 namespace pulsegate::kill {
 
@@ -17,8 +17,8 @@ struct Stop {
 
 struct Results {
     std::vector<std::string> command;  ///< that started the broker
-    Book book;
-    PresenceBook presence;
+    MessageChecker messages;
+    PresenceChecker presence;
     Time began{};  ///< when the first message was sent
     std::vector<Time> kills;
     std::uint32_t edge_kills = 0;  ///< among them, of edges

@@ -11,8 +11,8 @@ namespace pulsegate::kill {
 /// interrupts a reading, the missing values are not judged.
 class RetainedReader final : public Client {
 public:
-    RetainedReader(Scene& scene, Version version)
-        : Client(scene, "", version, Session::clean, short_keepalive) {}
+    RetainedReader(RunContext& context, Version version)
+        : Client(context, "", version, Session::clean, short_keepalive) {}
 
     void begin();
     bool reading() const { return reading_; }

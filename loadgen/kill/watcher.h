@@ -10,7 +10,7 @@ namespace pulsegate::kill {
 /// time or comes and goes.
 class Watcher final : public Client {
 public:
-    Watcher(Scene& scene, std::uint16_t number, Version version);
+    Watcher(RunContext& context, std::uint16_t number, Version version);
 
     void start() { want_connection(true); }
     void live_as_it_likes() { as_it_likes_ = comes_and_goes_; }
@@ -19,7 +19,7 @@ public:
 private:
     void on_login(bool session_present) override;
     void received(load::MqttClient&, const Publish& publish, Time now) override;
-    void on_end() override { scene().presence.end_watching(id()); }
+    void on_end() override { context().presence.end_watching(id()); }
     void work(Time now) override;
 
     const bool keeps_session_;

@@ -9,10 +9,11 @@
 namespace pulsegate::kill {
 
 /// Loses its connection again and again, or sends DISCONNECT, and comes back before or after the
-/// delay of its will has passed. Tells the book which wills must arrive, and which must not.
+/// delay of its will has passed. Tells the MessageChecker which wills must arrive, and which must
+/// not.
 class WillClient final : public Client {
 public:
-    WillClient(Scene& scene, std::uint16_t number, Version version);
+    WillClient(RunContext& context, std::uint16_t number, Version version);
 
     void begin() { begun_ = true; }
     /// Ends with a will that must arrive, so that even a short run on a slow machine judges some

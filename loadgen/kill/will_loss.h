@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "loadgen/kill/book.h"
+#include "loadgen/kill/message_checker.h"
 
 namespace pulsegate::kill {
 

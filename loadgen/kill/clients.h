@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
+#include "loadgen/kill/brief_client.h"
 #include "loadgen/kill/publisher.h"
 #include "loadgen/kill/receiver.h"
-#include "loadgen/kill/scene.h"
-#include "loadgen/kill/visitor.h"
+#include "loadgen/kill/run_context.h"
 #include "loadgen/kill/watcher.h"
 #include "loadgen/kill/will_client.h"
 
@@ -16,9 +16,9 @@ namespace pulsegate::kill {
 Version version_of(const Options& options, std::size_t client);
 
 /// All clients of a run, except the readers of retained values.
-class Cast {
+class Clients {
 public:
-    explicit Cast(Scene& scene);
+    explicit Clients(RunContext& context);
 
     void start();
     bool ready() const;
@@ -46,7 +46,7 @@ private:
     std::vector<std::unique_ptr<Receiver>> receivers_;  ///< guests and members of groups as well
     std::vector<std::unique_ptr<WillClient>> will_clients_;
     std::vector<std::unique_ptr<Watcher>> watchers_;
-    std::vector<std::unique_ptr<Visitor>> visitors_;
+    std::vector<std::unique_ptr<BriefClient>> brief_clients_;
 };
 
 }  // namespace pulsegate::kill

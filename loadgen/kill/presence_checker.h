@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/kill/book.h"
+#include "loadgen/kill/message_checker.h"
 
 namespace pulsegate::kill {
 
@@ -25,7 +25,7 @@ constexpr Duration grace_rounding = std::chrono::seconds(2);
 /// A user that was online when the broker was killed stays online after its start until the
 /// client's limit of silence has passed. A user that is back by then must never be shown as
 /// offline. A user that is not back must be shown as offline soon.
-class PresenceBook {
+class PresenceChecker {
 public:
     struct State {
         bool online = false;
@@ -35,7 +35,7 @@ public:
     };
 
     /// `slowness`: how many times longer the broker may take to store and report.
-    explicit PresenceBook(int slowness = 1) : slowness_(slowness) {}
+    explicit PresenceChecker(int slowness = 1) : slowness_(slowness) {}
 
     /// Nothing: a login is in progress, so the broker may report either state. `limit` is the
     /// client's limit of silence.

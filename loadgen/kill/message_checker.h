@@ -59,7 +59,7 @@ struct Arrival {
 
 /// Records what was sent, acknowledged and received, and judges it. It has no clock and no socket:
 /// the clients report what they did and saw.
-class Book {
+class MessageChecker {
 public:
     Message send(const Stream& stream, Time now, const Terms& terms = {});
 
@@ -129,7 +129,7 @@ public:
     std::vector<Fault> faults() const;
 
 private:
-    enum class Fate : std::uint8_t { open, acknowledged, refused, unknown, taken_back };
+    enum class Outcome : std::uint8_t { open, acknowledged, refused, unknown, taken_back };
     struct Entry {
         Time sent{};
         Time acknowledged{};
@@ -137,11 +137,11 @@ private:
         Duration delay{};
         Duration lifetime{};
         std::uint32_t times_received = 0;
-        Fate fate = Fate::open;
+        Outcome outcome = Outcome::open;
         bool sent_again = false;
         bool promised = false;  ///< must come
     };
-    struct Sheet {
+    struct StreamRecord {
         std::vector<Entry> entries;  ///< number 1 comes first
         std::uint32_t latest =
             0;  ///< number of the latest that was received or, of values, acknowledged
@@ -161,7 +161,7 @@ private:
     void judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival);
     void note_unwanted(const Message& will, Time now);
 
-    std::map<Stream, Sheet> sheets_;
+    std::map<Stream, StreamRecord> streams_;
     std::array<Counts, all_kinds.size()> counts_;
     std::uint64_t sessions_lost_ = 0;
     std::uint64_t other_faults_ = 0;

@@ -1,4 +1,4 @@
-#include "loadgen/kill/presence_book.h"
+#include "loadgen/kill/presence_checker.h"
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ std::string_view word(bool online) { return online ? "online" : "offline"; }
 
 }  // namespace
 
-void PresenceBook::change(const std::string& name, std::optional<bool> online, Time now,
-                          Duration limit) {
+void PresenceChecker::change(const std::string& name, std::optional<bool> online, Time now,
+                             Duration limit) {
     User& user = users_[name];
     const bool ends = online == false;
     if (user.grace == Grace::sure && !ends)
@@ -35,11 +35,11 @@ void PresenceBook::change(const std::string& name, std::optional<bool> online, T
     user.limit = limit;
 }
 
-bool PresenceBook::is_early_enough(const User& user, Time now) const {
+bool PresenceChecker::is_early_enough(const User& user, Time now) const {
     return is_down_ || now + clear_of_limit < user.started + user.limit;
 }
 
-void PresenceBook::broker_killed(Time now) {
+void PresenceChecker::broker_killed(Time now) {
     for (auto& [name, user] : users_) {
         user.grace = grace_after_kill(user, now);
         user.online_at = user.latest.version;
@@ -47,7 +47,7 @@ void PresenceBook::broker_killed(Time now) {
     is_down_ = true;
 }
 
-PresenceBook::Grace PresenceBook::grace_after_kill(const User& user, Time now) const {
+PresenceChecker::Grace PresenceChecker::grace_after_kill(const User& user, Time now) const {
     if (user.grace == Grace::back) return user.latest.online ? Grace::sure : Grace::perhaps;
     if (user.grace == Grace::sure && is_early_enough(user, now)) return Grace::sure;
     const bool is_written_down = user.since + time_for_row * slowness_ <= now;
@@ -62,12 +62,12 @@ PresenceBook::Grace PresenceBook::grace_after_kill(const User& user, Time now) c
     return user.grace != Grace::none && may_wait ? Grace::perhaps : Grace::none;
 }
 
-void PresenceBook::broker_stopped() {
+void PresenceChecker::broker_stopped() {
     for (auto& [name, user] : users_) user.grace = Grace::none;
     is_down_ = true;
 }
 
-void PresenceBook::broker_serves(Time started, Time now) {
+void PresenceChecker::broker_serves(Time started, Time now) {
     is_down_ = false;
     for (auto& [name, user] : users_) {
         user.started = started;
@@ -75,7 +75,7 @@ void PresenceBook::broker_serves(Time started, Time now) {
     }
 }
 
-void PresenceBook::edge_killed(const std::set<std::string>& users, Time now) {
+void PresenceChecker::edge_killed(const std::set<std::string>& users, Time now) {
     for (const auto& name : users) {
         User& user = users_[name];
         user.grace = grace_after_kill(user, now);
@@ -84,7 +84,7 @@ void PresenceBook::edge_killed(const std::set<std::string>& users, Time now) {
     }
 }
 
-Time PresenceBook::settled() const {
+Time PresenceChecker::settled() const {
     Time settled{};
     for (const auto& [name, user] : users_)
         if (user.grace != Grace::none && user.online == false)
@@ -92,18 +92,18 @@ Time PresenceBook::settled() const {
     return settled;
 }
 
-void PresenceBook::begin_watching(const std::string& name, bool anew, Time now) {
+void PresenceChecker::begin_watching(const std::string& name, bool anew, Time now) {
     Watcher& watcher = watchers_[name];
     watcher.watching_since = now;
     if (anew) watcher.online.clear();
 }
 
-void PresenceBook::end_watching(const std::string& watcher) {
+void PresenceChecker::end_watching(const std::string& watcher) {
     watchers_[watcher].watching_since.reset();
 }
 
-void PresenceBook::tell(const std::string& name, const std::string& user, State state, Time now,
-                        bool is_duplicate) {
+void PresenceChecker::tell(const std::string& name, const std::string& user, State state, Time now,
+                           bool is_duplicate) {
     ++told_;
     Watcher& watcher = watchers_[name];
     watcher.online[user] = state.online;
@@ -126,8 +126,8 @@ void PresenceBook::tell(const std::string& name, const std::string& user, State 
 }
 
 /// Reports that are older than the kill may still be on their way to a watcher.
-void PresenceBook::judge_grace(const std::string& watcher, const std::string& name, State state,
-                               Time now) {
+void PresenceChecker::judge_grace(const std::string& watcher, const std::string& name, State state,
+                                  Time now) {
     User& user = users_[name];
     const bool is_new = state.version > user.online_at;
     const bool is_in_time =
@@ -148,13 +148,13 @@ void PresenceBook::judge_grace(const std::string& watcher, const std::string& na
     user.latest_at = now;
 }
 
-void PresenceBook::compare(Time now) {
+void PresenceChecker::compare(Time now) {
     for (auto& [name, watcher] : watchers_)
         if (watcher.watching_since && now >= *watcher.watching_since + time_for_truth(now))
             compare(name, watcher, now);
 }
 
-void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) {
+void PresenceChecker::compare(const std::string& name, Watcher& watcher, Time now) {
     for (const auto& [user, known] : users_) {
         const auto truth = this->truth(known, now);
         if (!truth || now < truth->since + time_for_truth(now)) continue;
@@ -172,7 +172,7 @@ void PresenceBook::compare(const std::string& name, Watcher& watcher, Time now) 
 }
 
 /// The state that watchers must be told. Nothing if either state is right.
-std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time now) const {
+std::optional<PresenceChecker::Truth> PresenceChecker::truth(const User& user, Time now) const {
     if (!user.online) return std::nullopt;
     const bool is_cut_off = !*user.online && user.grace != Grace::none;
     if (!is_cut_off) return Truth{*user.online, user.since};
@@ -182,7 +182,7 @@ std::optional<PresenceBook::Truth> PresenceBook::truth(const User& user, Time no
     return Truth{true, user.serves};
 }
 
-void PresenceBook::note(std::uint64_t& counter, const std::string& what, Time now) {
+void PresenceChecker::note(std::uint64_t& counter, const std::string& what, Time now) {
     if (++counter <= most_faults) faults_.push_back({load::printable("presence: " + what), now});
 }
 

@@ -1,4 +1,4 @@
-#include "loadgen/kill/book.h"
+#include "loadgen/kill/message_checker.h"
 
 #include <fmt/format.h>
 
@@ -17,16 +17,16 @@ bool may_expire(Duration lifetime) { return lifetime > Duration() && lifetime < 
 
 }  // namespace
 
-Book::Entry* Book::find(const Message& message) {
-    const auto sheet = sheets_.find(message.stream);
-    if (sheet == sheets_.end()) return nullptr;
-    auto& entries = sheet->second.entries;
+MessageChecker::Entry* MessageChecker::find(const Message& message) {
+    const auto record = streams_.find(message.stream);
+    if (record == streams_.end()) return nullptr;
+    auto& entries = record->second.entries;
     if (message.number == 0 || message.number > entries.size()) return nullptr;
     return &entries[message.number - 1];
 }
 
-Message Book::send(const Stream& stream, Time now, const Terms& terms) {
-    auto& entries = sheets_[stream].entries;
+Message MessageChecker::send(const Stream& stream, Time now, const Terms& terms) {
+    auto& entries = streams_[stream].entries;
     const Time due = stream.kind == Kind::will ? Time::max() : now + terms.delay;
     entries.push_back({.sent = now, .due = due, .delay = terms.delay, .lifetime = terms.lifetime});
     const Message message{stream, static_cast<std::uint32_t>(entries.size())};
@@ -34,57 +34,57 @@ Message Book::send(const Stream& stream, Time now, const Terms& terms) {
     return message;
 }
 
-void Book::send_again(const Message& message) { find(message)->sent_again = true; }
+void MessageChecker::send_again(const Message& message) { find(message)->sent_again = true; }
 
-void Book::acknowledge(const Message& message, Time now) {
+void MessageChecker::acknowledge(const Message& message, Time now) {
     Entry& entry = *find(message);
-    if (entry.fate != Fate::open) return;
-    entry.fate = Fate::acknowledged;
+    if (entry.outcome != Outcome::open) return;
+    entry.outcome = Outcome::acknowledged;
     entry.acknowledged = now;
     ++of(message).acknowledged;
     entry.promised = is_promised(message, entry);
     last_due_ = std::max(last_due_, now + entry.delay);
     if (message.stream.kind == Kind::retained)
-        sheets_[message.stream].latest = message.number;
+        streams_[message.stream].latest = message.number;
     else if (entry.promised && entry.times_received == 0)
         ++of(message).lost;
 }
 
-bool Book::is_promised(const Message& message, const Entry& entry) const {
+bool MessageChecker::is_promised(const Message& message, const Entry& entry) const {
     if (may_expire(entry.lifetime)) return false;
     const auto guest = known_away_since_.find(message.stream.to);
     if (guest == known_away_since_.end() || message.stream.kind == Kind::retained) return true;
     return guest->second && *guest->second <= entry.sent;
 }
 
-void Book::keep_no_session(std::uint16_t receiver, std::optional<Time> known_away_since) {
+void MessageChecker::keep_no_session(std::uint16_t receiver, std::optional<Time> known_away_since) {
     known_away_since_[receiver] = known_away_since;
 }
 
-void Book::refuse(const Message& message) {
-    find(message)->fate = Fate::refused;
+void MessageChecker::refuse(const Message& message) {
+    find(message)->outcome = Outcome::refused;
     ++of(message).refused;
 }
 
-void Book::give_up(const Message& message) {
-    find(message)->fate = Fate::unknown;
+void MessageChecker::give_up(const Message& message) {
+    find(message)->outcome = Outcome::unknown;
     ++of(message).unknown;
 }
 
-void Book::begin_will(const Message& will, Time due) { find(will)->due = due; }
+void MessageChecker::begin_will(const Message& will, Time due) { find(will)->due = due; }
 
-void Book::take_back(const Message& will, Time now) {
+void MessageChecker::take_back(const Message& will, Time now) {
     Entry& entry = *find(will);
-    entry.fate = Fate::taken_back;
+    entry.outcome = Outcome::taken_back;
     if (entry.times_received > 0) note_unwanted(will, now);
 }
 
-void Book::step_clock(Duration by, Time now) {
+void MessageChecker::step_clock(Duration by, Time now) {
     if (by > Duration()) put_forward_ = now;
     if (by < Duration()) put_back_ = now;
 }
 
-void Book::receive(const Message& message, const Arrival& arrival) {
+void MessageChecker::receive(const Message& message, const Arrival& arrival) {
     last_arrival_ = arrival.at;
     Entry* entry = find(message);
     if (!entry || message.stream.to != arrival.receiver)
@@ -100,7 +100,7 @@ void Book::receive(const Message& message, const Arrival& arrival) {
     }
     ++of(message).received;
     if (entry->promised) --of(message).lost;
-    if (entry->fate == Fate::taken_back) note_unwanted(message, arrival.at);
+    if (entry->outcome == Outcome::taken_back) note_unwanted(message, arrival.at);
     if (message.stream.kind == Kind::shared)
         holders_[message] = {arrival.member, arrival.connected_since};
     judge_late(message, *entry, arrival);
@@ -110,8 +110,8 @@ void Book::receive(const Message& message, const Arrival& arrival) {
     if (is_ordered(message.stream.kind) && !may_be_a_copy) judge_order(message, arrival.at);
 }
 
-bool Book::is_wrong_repetition(const Message& message, const Entry& entry,
-                               const Arrival& arrival) const {
+bool MessageChecker::is_wrong_repetition(const Message& message, const Entry& entry,
+                                         const Arrival& arrival) const {
     if (qos_of(message) == QoS::exactly_once) return arrival.session_kept;
     if (entry.sent_again) return false;
     const auto holder = holders_.find(message);
@@ -120,8 +120,8 @@ bool Book::is_wrong_repetition(const Message& message, const Entry& entry,
     return member != members_.end() && member->second == holder->second.connected_since;
 }
 
-void Book::judge_order(const Message& message, Time now) {
-    auto& latest = sheets_[message.stream].latest;
+void MessageChecker::judge_order(const Message& message, Time now) {
+    auto& latest = streams_[message.stream].latest;
     if (message.number > latest) {
         latest = message.number;
         return;
@@ -130,7 +130,7 @@ void Book::judge_order(const Message& message, Time now) {
     describe_fault("out of order", fmt::format("{} after {}", describe(message), latest), now);
 }
 
-void Book::judge_early(const Message& message, const Entry& entry, Time now) {
+void MessageChecker::judge_early(const Message& message, const Entry& entry, Time now) {
     const bool is_will = message.stream.kind == Kind::will;
     if (message.stream.kind != Kind::delayed && !is_will) return;
     if (now + early_tolerance >= entry.due || put_forward_ > entry.sent) return;
@@ -140,8 +140,9 @@ void Book::judge_early(const Message& message, const Entry& entry, Time now) {
     describe_fault("early", fmt::format("{} {}", describe(message), how), now);
 }
 
-void Book::judge_late(const Message& message, const Entry& entry, const Arrival& arrival) {
-    if (message.stream.kind != Kind::delayed || entry.fate != Fate::acknowledged ||
+void MessageChecker::judge_late(const Message& message, const Entry& entry,
+                                const Arrival& arrival) {
+    if (message.stream.kind != Kind::delayed || entry.outcome != Outcome::acknowledged ||
         put_back_ > entry.sent)
         return;
     const auto due = entry.acknowledged + entry.delay;
@@ -152,8 +153,9 @@ void Book::judge_late(const Message& message, const Entry& entry, const Arrival&
 
 /// If the delivery of a message began before the message expired, it may arrive later (MQTT 5.0,
 /// 3.3.2.3.3). So a message with DUP is not judged.
-void Book::judge_outdated(const Message& message, const Entry& entry, const Arrival& arrival) {
-    if (entry.lifetime == Duration() || entry.fate != Fate::acknowledged || arrival.dup ||
+void MessageChecker::judge_outdated(const Message& message, const Entry& entry,
+                                    const Arrival& arrival) {
+    if (entry.lifetime == Duration() || entry.outcome != Outcome::acknowledged || arrival.dup ||
         put_back_ > entry.sent)
         return;
     const auto age = arrival.at - entry.acknowledged;
@@ -165,19 +167,19 @@ void Book::judge_outdated(const Message& message, const Entry& entry, const Arri
                    arrival.at);
 }
 
-void Book::note_unwanted(const Message& will, Time now) {
+void MessageChecker::note_unwanted(const Message& will, Time now) {
     ++of(will).unwanted;
     describe_fault("unwanted", describe(will), now);
 }
 
-std::map<Stream, std::uint32_t> Book::acknowledged_values() const {
+std::map<Stream, std::uint32_t> MessageChecker::acknowledged_values() const {
     std::map<Stream, std::uint32_t> values;
-    for (const auto& [stream, sheet] : sheets_)
-        if (stream.kind == Kind::retained && sheet.latest > 0) values[stream] = sheet.latest;
+    for (const auto& [stream, record] : streams_)
+        if (stream.kind == Kind::retained && record.latest > 0) values[stream] = record.latest;
     return values;
 }
 
-void Book::read_value(const Message& value, std::uint32_t least, Time now) {
+void MessageChecker::read_value(const Message& value, std::uint32_t least, Time now) {
     if (value.number > 0 && !find(value))
         return note_fault("a value that was never set: " + describe(value), now);
     if (value.number >= least) {
@@ -191,38 +193,38 @@ void Book::read_value(const Message& value, std::uint32_t least, Time now) {
         now);
 }
 
-void Book::lose_session(const std::string& client, Time now) {
+void MessageChecker::lose_session(const std::string& client, Time now) {
     ++sessions_lost_;
     describe_fault("session lost", client, now);
 }
 
-void Book::begin_order_anew(std::uint16_t receiver) {
-    for (auto& [stream, sheet] : sheets_)
-        if (stream.to == receiver && is_ordered(stream.kind)) sheet.latest = 0;
+void MessageChecker::begin_order_anew(std::uint16_t receiver) {
+    for (auto& [stream, record] : streams_)
+        if (stream.to == receiver && is_ordered(stream.kind)) record.latest = 0;
 }
 
-void Book::note_fault(const std::string& what, Time now) {
+void MessageChecker::note_fault(const std::string& what, Time now) {
     ++other_faults_;
     describe_fault("breach", load::printable(what), now);
 }
 
-void Book::describe_fault(const char* sort, const std::string& what, Time at) {
+void MessageChecker::describe_fault(const char* sort, const std::string& what, Time at) {
     auto& faults = faults_[sort];
     if (faults.size() < most_described) faults.push_back({fmt::format("{}: {}", sort, what), at});
 }
 
-std::uint64_t Book::missing() const {
+std::uint64_t MessageChecker::missing() const {
     return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0},
                            [](std::uint64_t sum, const Counts& each) { return sum + each.lost; }) -
            counts(Kind::retained).lost;
 }
 
-std::vector<Fault> Book::faults() const {
+std::vector<Fault> MessageChecker::faults() const {
     std::vector<Fault> lost;
-    for (const auto& [stream, sheet] : sheets_) {
+    for (const auto& [stream, record] : streams_) {
         if (stream.kind == Kind::retained) continue;
-        for (std::uint32_t number = 1; number <= sheet.entries.size(); ++number) {
-            const Entry& entry = sheet.entries[number - 1];
+        for (std::uint32_t number = 1; number <= record.entries.size(); ++number) {
+            const Entry& entry = record.entries[number - 1];
             if (entry.promised && entry.times_received == 0)
                 lost.push_back({"lost: " + describe({stream, number}), entry.acknowledged});
         }

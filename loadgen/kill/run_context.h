@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "loadgen/kill/book.h"
+#include "loadgen/kill/message_checker.h"
 #include "loadgen/kill/options.h"
-#include "loadgen/kill/presence_book.h"
+#include "loadgen/kill/presence_checker.h"
 #include "loadgen/net/loop.h"
 
 namespace pulsegate::kill {
 
 /// Random choices, from the seed.
-class Dice {
+class RandomChoices {
 public:
-    explicit Dice(std::uint64_t seed) : engine_(seed) {}
+    explicit RandomChoices(std::uint64_t seed) : engine_(seed) {}
 
     Duration between(Duration least, Duration most) {
         return Duration(std::uniform_int_distribution(least.count(), most.count())(engine_));
@@ -41,8 +41,8 @@ constexpr std::chrono::seconds short_keepalive(2);
 /// The receivers of messages. Receivers and groups are numbered together: first receivers with a
 /// kept session, then receivers with clean sessions (guests, which have an inbox and rooms, but no
 /// subscription), then the groups.
-struct Audience {
-    explicit Audience(const Options& options)
+struct ReceiverCounts {
+    explicit ReceiverCounts(const Options& options)
         : kept(options.receivers),
           guests(options.kinds.count(Kind::inbox) + options.kinds.count(Kind::room) > 0 ? 6 : 0),
           groups(options.kinds.count(Kind::shared) > 0 ? 2 : 0) {}
@@ -74,14 +74,14 @@ private:
 };
 
 /// The objects that all clients of a run share.
-struct Scene {
+struct RunContext {
     load::Loop& loop;
     const Options& options;
     const std::uint64_t run;  ///< names topics and clients
-    Book book;
-    PresenceBook presence;
-    Dice dice;
-    Audience audience;
+    MessageChecker messages;
+    PresenceChecker presence;
+    RandomChoices random;
+    ReceiverCounts receivers;
     Backlog backlog;
     std::string http{};                               ///< URL, of the node that owns the data
     std::map<std::string, std::uint16_t> place_of{};  ///< where each client last connected
