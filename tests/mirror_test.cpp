@@ -194,8 +194,10 @@ TEST_CASE("a receiver's copy with a forgotten place is deleted everywhere") {
     CHECK_FALSE(owners.find(1));
     RowPlaces places(owners);
     const std::string receivers = encode_receivers(5, {{.owner = 1}});
-    const MirroredTable table{
-        .name = "message", .place = MirroredTable::Place::receivers, .column = 1, .columns = 2};
+    const MirroredTable table{.name = "message",
+                              .partitioning = MirroredTable::Partitioning::receivers,
+                              .column = 1,
+                              .columns = 2};
     const RowValues row = {{ColumnValue::Type::integer, 5, {}},
                            {ColumnValue::Type::blob, 0, receivers}};
     std::size_t visited = 0;

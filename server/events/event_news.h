@@ -33,7 +33,7 @@ public:
     /// Waits for news, or until the deadline.
     boost::asio::awaitable<void> wait(Time deadline = Time::max()) {
         boost::asio::steady_timer timer(io_, deadline);
-        const Place place(waiting_, timer);
+        const WaitingTimer waiting(waiting_, timer);
         boost::system::error_code cancelled;
         co_await timer.async_wait(
             boost::asio::redirect_error(boost::asio::use_awaitable, cancelled));
@@ -42,15 +42,15 @@ public:
 private:
     using Waiting = std::set<boost::asio::steady_timer*>;
 
-    class Place {
+    class WaitingTimer {
     public:
-        Place(std::shared_ptr<Waiting> waiting, boost::asio::steady_timer& timer)
+        WaitingTimer(std::shared_ptr<Waiting> waiting, boost::asio::steady_timer& timer)
             : waiting_(std::move(waiting)), timer_(timer) {
             waiting_->insert(&timer_);
         }
-        ~Place() { waiting_->erase(&timer_); }
-        Place(const Place&) = delete;
-        Place& operator=(const Place&) = delete;
+        ~WaitingTimer() { waiting_->erase(&timer_); }
+        WaitingTimer(const WaitingTimer&) = delete;
+        WaitingTimer& operator=(const WaitingTimer&) = delete;
 
     private:
         const std::shared_ptr<Waiting> waiting_;

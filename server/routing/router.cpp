@@ -78,20 +78,22 @@ bool Router::Equal::operator()(const Level* level, const Step& step) const {
     return (*this)(step, level);
 }
 
-std::size_t Router::PlaceHash::operator()(const Place& place) const {
+std::size_t Router::KeyHash::operator()(const SubscriptionKey& key) const {
     std::size_t seed = 0;
-    boost::hash_combine(seed, place.filter);
-    boost::hash_combine(seed, place.subscriber);
+    boost::hash_combine(seed, key.filter);
+    boost::hash_combine(seed, key.subscriber);
     return seed;
 }
-std::size_t Router::PlaceHash::operator()(const Subscription* subscription) const {
-    return (*this)(Place{subscription->filter, subscription->subscriber});
+std::size_t Router::KeyHash::operator()(const Subscription* subscription) const {
+    return (*this)(SubscriptionKey{subscription->filter, subscription->subscriber});
 }
-bool Router::PlaceEqual::operator()(const Place& place, const Subscription* subscription) const {
-    return place == Place{subscription->filter, subscription->subscriber};
+bool Router::KeyEqual::operator()(const SubscriptionKey& key,
+                                  const Subscription* subscription) const {
+    return key == SubscriptionKey{subscription->filter, subscription->subscriber};
 }
-bool Router::PlaceEqual::operator()(const Subscription* subscription, const Place& place) const {
-    return (*this)(place, subscription);
+bool Router::KeyEqual::operator()(const Subscription* subscription,
+                                  const SubscriptionKey& key) const {
+    return (*this)(key, subscription);
 }
 
 namespace {
@@ -181,7 +183,7 @@ Subscription* Router::find(const Filter& filter, const SubscriptionList& own) co
         ++in_own;
     }
     if (in_own == own.end()) return nullptr;  // it had few, and all of them were looked at
-    const auto found = many_.find(Place{&filter, own.front().subscriber});
+    const auto found = many_.find(SubscriptionKey{&filter, own.front().subscriber});
     return found == many_.end() ? nullptr : *found;
 }
 

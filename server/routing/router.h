@@ -145,22 +145,22 @@ private:
         bool operator()(const Level* level, const Step& step) const;
     };
 
-    /// One subscriber's subscription to one filter.
-    struct Place {
+    /// Finds the subscription of one subscriber to one filter.
+    struct SubscriptionKey {
         const Filter* filter;
         const Subscriber* subscriber;
-        bool operator==(const Place&) const = default;
+        bool operator==(const SubscriptionKey&) const = default;
     };
-    struct PlaceHash {
+    struct KeyHash {
         using is_transparent = void;
-        std::size_t operator()(const Place& place) const;
+        std::size_t operator()(const SubscriptionKey& key) const;
         std::size_t operator()(const Subscription* subscription) const;
     };
-    struct PlaceEqual {
+    struct KeyEqual {
         using is_transparent = void;
         bool operator()(const Subscription* a, const Subscription* b) const { return a == b; }
-        bool operator()(const Place& place, const Subscription* subscription) const;
-        bool operator()(const Subscription* subscription, const Place& place) const;
+        bool operator()(const SubscriptionKey& key, const Subscription* subscription) const;
+        bool operator()(const Subscription* subscription, const SubscriptionKey& key) const;
     };
 
     template <class Visitor>
@@ -187,7 +187,7 @@ private:
     std::size_t subscriptions_ = 0;
     /// The subscriptions of subscribers with more than a few, because a filter may have a hundred
     /// thousand subscribers.
-    boost::unordered_flat_set<Subscription*, PlaceHash, PlaceEqual> many_;
+    boost::unordered_flat_set<Subscription*, KeyHash, KeyEqual> many_;
     mutable std::uint64_t work_ = 0;
 
     // Used by `match` only; kept for its capacity.

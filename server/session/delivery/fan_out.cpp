@@ -255,10 +255,10 @@ FanOut::Found FanOut::visit_user(const std::string& name, User* user, const Stam
     const std::uint32_t behind = user ? visit_devices(*user, since, message, except, visit) : 0;
     if (message.qos == QoS::at_most_once || behind > 0) return {.behind = behind};
     if (since && room_logs_.is_behind(name, user, *since, message)) return {.behind = 1};
-    const Inboxes::Place place = inboxes_.receiver(name, user, message, now);
-    if (place.inbox)
-        visit(Recipient{place.inbox, std::min(message.qos, settings_.max_qos), false, {}});
-    return {.has_room = place.has_room};
+    const Inboxes::Found found = inboxes_.receiver(name, user, message, now);
+    if (found.inbox)
+        visit(Recipient{found.inbox, std::min(message.qos, settings_.max_qos), false, {}});
+    return {.has_room = found.has_room};
 }
 
 /// Visits the user's sessions that don't get the message by their own subscription. Returns the

@@ -42,46 +42,46 @@ Session* Inboxes::find(const User& user) const {
     return inboxes_.empty() ? nullptr : sessions_.find(user, {});
 }
 
-Inboxes::Place Inboxes::receiver(std::string_view name, const User* user, const Message& message,
+Inboxes::Found Inboxes::receiver(std::string_view name, const User* user, const Message& message,
                                  Millis now) {
     const bool may_wait = settings_.inbox_expiry != 0 && !name.empty();
     if (!may_wait || (user && user->has_device())) return {};
     if (!place_.is_home_of(name)) return {};
-    Place place;
-    auto limit = limit_reached(place, user, message);
+    Found found;
+    auto limit = limit_reached(found, user, message);
     if (limit) {
         end_expired_of(SenderShares::sender(message), now);
-        limit = limit_reached(place, user, message);
+        limit = limit_reached(found, user, message);
     }
-    if (!limit && !place.inbox && journal_.takes_no_new_owners()) {
+    if (!limit && !found.inbox && journal_.takes_no_new_owners()) {
         ++counters_.dropped_no_inbox;
         return {.has_room = false};
     }
-    if (!limit && !place.inbox) limit = open_one(name, SenderShares::sender(message), now);
+    if (!limit && !found.inbox) limit = open_one(name, SenderShares::sender(message), now);
     if (limit) {
         refuse(name, *limit);
         return {.has_room = false};
     }
-    if (!place.inbox) place.inbox = &create(presence_.find_or_create(name));
-    sessions_.stop_expiry(*place.inbox);
-    sessions_.start_expiry(*place.inbox, now);  // not stored: the message's stamp shows the time
-    return place;
+    if (!found.inbox) found.inbox = &create(presence_.find_or_create(name));
+    sessions_.stop_expiry(*found.inbox);
+    sessions_.start_expiry(*found.inbox, now);  // not stored: the message's stamp shows the time
+    return found;
 }
 
 /// Returns the sender's limit that forbids the message. If none does, charges the message to the
 /// sender.
-std::optional<Limit> Inboxes::limit_reached(Place& place, const User* user,
+std::optional<Limit> Inboxes::limit_reached(Found& found, const User* user,
                                             const Message& message) {
-    place.inbox = user ? find(*user) : nullptr;
+    found.inbox = user ? find(*user) : nullptr;
     const auto sender = SenderShares::sender(message);
     const bool is_in =
-        place.inbox && senders_.takes_part(place.inbox->state.exchanges().outbox(), sender);
+        found.inbox && senders_.takes_part(found.inbox->state.exchanges().outbox(), sender);
     InboxAccounts::Share more{.bytes = message.cost()};
     if (!is_in) more = {.inboxes = 1, .bytes = more.bytes + InboxSenders::bytes_of_inbox};
     const InboxAccounts::Share most{.inboxes = settings_.max_inboxes_per_user,
                                     .bytes = settings_.max_inbox_bytes_per_user};
     const auto limit = accounts_.claim(sender, more, most);
-    if (!limit) place.claim.emplace(accounts_, sender, more);
+    if (!limit) found.claim.emplace(accounts_, sender, more);
     return limit;
 }
 

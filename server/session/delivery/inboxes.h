@@ -45,14 +45,14 @@ public:
         end_ = std::move(end);
     }
 
-    struct Place {
+    struct Found {
         Session* inbox = nullptr;
         bool has_room = true;                         ///< false: a limit is reached
         std::optional<InboxAccounts::Claim> claim{};  ///< until the message is in the inbox
     };
     /// The inbox for this message to the user with this name (null: the user does not exist yet).
     /// Creates the inbox if necessary. Returns no inbox if the user has a device.
-    Place receiver(std::string_view name, const User* user, const Message& message, Millis now);
+    Found receiver(std::string_view name, const User* user, const Message& message, Millis now);
 
     /// The inbox of a user at the login of the first device, for messages promised before.
     /// Creates the inbox if necessary, whatever the limits, because the login depends on it.
@@ -97,7 +97,7 @@ public:
 
 private:
     Session* find(const User& user) const;
-    std::optional<Limit> limit_reached(Place& place, const User* user, const Message& message);
+    std::optional<Limit> limit_reached(Found& found, const User* user, const Message& message);
     void refuse(std::string_view name, Limit limit);
     std::optional<Limit> open_one(std::string_view name, InboxSenders::Sender sender, Millis now);
     bool may_grow(InboxSenders::Sender sender) const;

@@ -59,7 +59,7 @@ void ChangeCollector::note(sqlite3* handle, int operation, const MirroredTable& 
             sqlite3_preupdate_new(handle, column, value);
         });
         note_after(table, row_);
-    } else if (table.place == MirroredTable::Place::owner) {
+    } else if (table.partitioning == MirroredTable::Partitioning::owner) {
         ended_.push_back(static_cast<OwnerId>(row_.front().integer));
     }
 }

@@ -40,10 +40,10 @@ public:
         const auto row = decode_row(value);
         if (!row || row->empty()) return refuse(key, "it can't be read");
         if (std::ssize(*row) > table->columns) return refuse(key, "a later version has written it");
-        if (table->place == MirroredTable::Place::owner)
+        if (table->partitioning == MirroredTable::Partitioning::owner)
             owners_.add(static_cast<OwnerId>(row->front().integer), key.partition);
         const bool is_new = insert(*table, *row);
-        if (table->place != MirroredTable::Place::receivers) return;
+        if (table->partitioning != MirroredTable::Partitioning::receivers) return;
         const auto column = static_cast<std::size_t>(table->column);
         note_receivers(*row, column, key.partition);
         if (!is_new) add_receivers(*row, column);

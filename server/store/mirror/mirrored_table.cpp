@@ -11,33 +11,33 @@ namespace pulsegate {
 
 namespace {
 
-using Place = MirroredTable::Place;
+using Partitioning = MirroredTable::Partitioning;
 
 struct Rule {
     std::string_view table;
-    Place place;
+    Partitioning partitioning;
     std::string_view column;
 };
 constexpr Rule rules[] = {
-    {"meta", Place::everywhere, "key"},
-    {"owner", Place::owner, "user"},
-    {"cursor", Place::of_owner, "owner"},
-    {"subscription", Place::of_owner, "owner"},
-    {"absence", Place::of_owner, "owner"},
-    {"incoming", Place::of_owner, "owner"},
-    {"exchange", Place::of_owner, "owner"},
-    {"will", Place::of_owner, "owner"},
-    {"message", Place::receivers, "receivers"},
-    {"receiver", Place::of_owner, "owner"},
-    {"retained", Place::name, "topic"},
-    {"delayed", Place::name, "user"},
-    {"user", Place::name, "name"},
-    {"ban", Place::everywhere, "user"},
-    {"revocation", Place::name, "user"},
-    {"member", Place::name, "user"},
-    {"away", Place::name, "user"},
-    {"event", Place::everywhere, "number"},
-    {"dead_letter", Place::everywhere, "number"},
+    {"meta", Partitioning::everywhere, "key"},
+    {"owner", Partitioning::owner, "user"},
+    {"cursor", Partitioning::of_owner, "owner"},
+    {"subscription", Partitioning::of_owner, "owner"},
+    {"absence", Partitioning::of_owner, "owner"},
+    {"incoming", Partitioning::of_owner, "owner"},
+    {"exchange", Partitioning::of_owner, "owner"},
+    {"will", Partitioning::of_owner, "owner"},
+    {"message", Partitioning::receivers, "receivers"},
+    {"receiver", Partitioning::of_owner, "owner"},
+    {"retained", Partitioning::name, "topic"},
+    {"delayed", Partitioning::name, "user"},
+    {"user", Partitioning::name, "name"},
+    {"ban", Partitioning::everywhere, "user"},
+    {"revocation", Partitioning::name, "user"},
+    {"member", Partitioning::name, "user"},
+    {"away", Partitioning::name, "user"},
+    {"event", Partitioning::everywhere, "number"},
+    {"dead_letter", Partitioning::everywhere, "number"},
 };
 
 const Rule& rule_of(std::string_view table) {
@@ -49,7 +49,7 @@ const Rule& rule_of(std::string_view table) {
 
 MirroredTable describe(Database& database, const std::string& name) {
     const Rule& rule = rule_of(name);
-    MirroredTable table{.name = name, .place = rule.place};
+    MirroredTable table{.name = name, .partitioning = rule.partitioning};
     std::vector<std::pair<int, int>> key;  // place in the key, column
     Statement(database, "SELECT cid, name, pk FROM pragma_table_info(?)")
         .each(

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 /// A mirrored table, and how to find the partition of a row.
 struct MirroredTable {
-    enum class Place : std::uint8_t {
+    enum class Partitioning : std::uint8_t {
         everywhere,  ///< it concerns all nodes
         owner,       ///< it is the owner's own row; the column has the user
         of_owner,    ///< the column has the owner
@@ -22,7 +22,7 @@ struct MirroredTable {
     };
 
     std::string name{};
-    Place place = Place::everywhere;
+    Partitioning partitioning = Partitioning::everywhere;
     int column = 0;
     int columns = 0;
     std::vector<int> key{};  ///< the columns of the primary key, in its order

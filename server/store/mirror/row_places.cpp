@@ -11,7 +11,7 @@ namespace pulsegate {
 
 namespace {
 
-using Place = MirroredTable::Place;
+using Partitioning = MirroredTable::Partitioning;
 
 OwnerId owner_in(const ColumnValue& column) { return static_cast<OwnerId>(column.integer); }
 
@@ -21,7 +21,8 @@ OwnerId owner_in(const ColumnValue& column) { return static_cast<OwnerId>(column
 /// first partition.
 void RowPlaces::to_put(const MirroredTable& table, std::span<const ColumnValue> row,
                        const Visit& visit) {
-    if (table.place != Place::receivers) return visit(of(table, row), encode_row(row));
+    if (table.partitioning != Partitioning::receivers)
+        return visit(of(table, row), encode_row(row));
     bool is_placed = false;
     visit_receivers(table, row, [&](Partition partition, std::string part) {
         is_placed = true;
@@ -34,23 +35,24 @@ void RowPlaces::to_put(const MirroredTable& table, std::span<const ColumnValue> 
 /// partitions.
 void RowPlaces::to_delete(const MirroredTable& table, std::span<const ColumnValue> row,
                           const Visit& visit) {
-    if (table.place != Place::receivers) return visit(of(table, row), encode_row(row));
+    if (table.partitioning != Partitioning::receivers)
+        return visit(of(table, row), encode_row(row));
     if (visit_receivers(table, row, visit)) return;
     for (Partition partition = 0; partition < partitions; ++partition) visit(partition, "");
 }
 
 Partition RowPlaces::of(const MirroredTable& table, std::span<const ColumnValue> row) {
     const ColumnValue& column = row[static_cast<std::size_t>(table.column)];
-    switch (table.place) {
-        case Place::everywhere: return global_partition;
-        case Place::name: return partition_of(column.bytes);
-        case Place::owner: {
+    switch (table.partitioning) {
+        case Partitioning::everywhere: return global_partition;
+        case Partitioning::name: return partition_of(column.bytes);
+        case Partitioning::owner: {
             const OwnerId owner = owner_in(row.front());
             owners_.add(owner, partition_of(column.bytes));
             return *owners_.find(owner);
         }
-        case Place::of_owner:
-        case Place::receivers: break;
+        case Partitioning::of_owner:
+        case Partitioning::receivers: break;
     }
     // Rows of an owner that was never stored have no effect, so their partition does not matter.
     return owners_.find(owner_in(column)).value_or(0);

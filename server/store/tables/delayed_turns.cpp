@@ -8,70 +8,70 @@ DelayedTurns::~DelayedTurns() {
 }
 
 void DelayedTurns::set(std::string_view user, std::optional<std::uint64_t> first) {
-    const auto found = places_.find(user);
-    if (found == places_.end()) {
+    const auto found = users_.find(user);
+    if (found == users_.end()) {
         if (first) add(user, *first);
         return;
     }
-    Place& place = *found->second;
-    const bool stays_due = place.is_due && first && *first < before_;
-    if (!stays_due) leave(place);
-    if (!first) return void(places_.erase(found));
-    place.first = *first;
-    if (!stays_due) enter(place);
+    UserTurn& turn = *found->second;
+    const bool stays_due = turn.is_due && first && *first < before_;
+    if (!stays_due) leave(turn);
+    if (!first) return void(users_.erase(found));
+    turn.first = *first;
+    if (!stays_due) enter(turn);
 }
 
 void DelayedTurns::add(std::string_view user, std::uint64_t id) {
-    const auto found = places_.find(user);
-    if (found != places_.end()) {
+    const auto found = users_.find(user);
+    if (found != users_.end()) {
         if (id < found->second->first) set(user, id);
         return;
     }
-    auto place = std::make_unique<Place>(user);
-    place->first = id;
-    enter(*place);
-    const std::string_view name = place->user;
-    places_.emplace(name, std::move(place));
+    auto turn = std::make_unique<UserTurn>(user);
+    turn->first = id;
+    enter(*turn);
+    const std::string_view name = turn->user;
+    users_.emplace(name, std::move(turn));
 }
 
-void DelayedTurns::leave(Place& place) {
-    if (place.is_due) {
-        due_.erase(due_.iterator_to(place));
+void DelayedTurns::leave(UserTurn& turn) {
+    if (turn.is_due) {
+        due_.erase(due_.iterator_to(turn));
         --due_count_;
-        place.is_due = false;
+        turn.is_due = false;
     } else {
-        waiting_.erase(waiting_.iterator_to(place));
+        waiting_.erase(waiting_.iterator_to(turn));
     }
 }
 
-void DelayedTurns::enter(Place& place) {
-    place.is_due = place.first < before_;
-    if (!place.is_due) return void(waiting_.insert(place));
-    due_.push_back(place);
+void DelayedTurns::enter(UserTurn& turn) {
+    turn.is_due = turn.first < before_;
+    if (!turn.is_due) return void(waiting_.insert(turn));
+    due_.push_back(turn);
     ++due_count_;
 }
 
 void DelayedTurns::advance(std::uint64_t before) {
     before_ = before;
     while (!waiting_.empty() && waiting_.begin()->first < before) {
-        Place& place = *waiting_.begin();
-        leave(place);
-        enter(place);
+        UserTurn& turn = *waiting_.begin();
+        leave(turn);
+        enter(turn);
     }
 }
 
 std::vector<std::string> DelayedTurns::next(std::size_t most) const {
     std::vector<std::string> users;
-    for (const Place& place : due_) {
+    for (const UserTurn& turn : due_) {
         if (users.size() == most) break;
-        users.push_back(place.user);
+        users.push_back(turn.user);
     }
     return users;
 }
 
 void DelayedTurns::served(std::string_view user) {
-    const auto found = places_.find(user);
-    if (found == places_.end() || !found->second->is_due) return;
+    const auto found = users_.find(user);
+    if (found == users_.end() || !found->second->is_due) return;
     due_.splice(due_.end(), due_, due_.iterator_to(*found->second));
 }
 

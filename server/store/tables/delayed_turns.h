@@ -41,9 +41,9 @@ public:
     std::size_t due() const { return due_count_; }
 
 private:
-    struct Place : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
-        explicit Place(std::string_view user) : user(user) {}
-        bool operator<(const Place& other) const {
+    struct UserTurn : boost::intrusive::set_base_hook<>, boost::intrusive::list_base_hook<> {
+        explicit UserTurn(std::string_view user) : user(user) {}
+        bool operator<(const UserTurn& other) const {
             return first < other.first || (first == other.first && user < other.user);
         }
 
@@ -52,13 +52,14 @@ private:
         bool is_due = false;
     };
 
-    void leave(Place& place);
-    void enter(Place& place);
+    void leave(UserTurn& turn);
+    void enter(UserTurn& turn);
 
-    boost::unordered_flat_map<std::string_view, std::unique_ptr<Place>, TextHash, std::equal_to<>>
-        places_;
-    boost::intrusive::set<Place> waiting_;  ///< in the order of their first messages
-    boost::intrusive::list<Place, boost::intrusive::constant_time_size<false>> due_;
+    boost::unordered_flat_map<std::string_view, std::unique_ptr<UserTurn>, TextHash,
+                              std::equal_to<>>
+        users_;
+    boost::intrusive::set<UserTurn> waiting_;  ///< in the order of their first messages
+    boost::intrusive::list<UserTurn, boost::intrusive::constant_time_size<false>> due_;
     std::size_t due_count_ = 0;
     std::uint64_t before_ = 0;  ///< messages with smaller numbers are due
 };
