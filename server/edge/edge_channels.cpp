@@ -184,7 +184,7 @@ void EdgeChannels::lose(std::uint64_t link) {
     rounds_.go_on();
 }
 
-/// Takes some clients in each turn, because an edge may have so many that all at once would delay
+/// Takes some clients in each round, because an edge may have so many that all at once would delay
 /// other clients.
 void EdgeChannels::lose_some_edges() {
     for (std::size_t i = 0; i < lost_a_turn && !lost_.empty(); ++i) {

@@ -27,7 +27,7 @@ struct LoginFlow::Wait {
 namespace {
 
 /// Time between two looks whether a message with very many recipients has been delivered, which
-/// takes many turns.
+/// takes many rounds.
 constexpr Millis until_delivered = 2;
 
 /// Without the address: it takes a system call, and only the auth hook needs it.
@@ -393,7 +393,7 @@ LoginFlow::Wait LoginFlow::connack(Login& login) {
     return {*this, login, last_ticket_};
 }
 
-/// The login goes on in a turn of its own, because the packets that the client has sent meanwhile
+/// The login goes on in a round of its own, because the packets that the client has sent meanwhile
 /// may change much.
 void LoginFlow::connack_sent(const Connection& connection) {
     thread_.assert_here();

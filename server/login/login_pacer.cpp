@@ -8,9 +8,9 @@ namespace pulsegate {
 
 namespace {
 
-/// Logins in one turn; other work gets its turn in between.
+/// Logins in one round; other work gets its turn in between.
 constexpr int logins_a_turn = 2;
-/// Logins in one turn that came too late or whose client has gone: they cost less.
+/// Logins in one round that came too late or whose client has gone: they cost less.
 constexpr int refusals_a_turn = 64;
 
 /// A login is refused earlier only if the rate or a late loop holds it up, not because others have

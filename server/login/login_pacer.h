@@ -15,7 +15,7 @@
 
 namespace pulsegate {
 
-/// Gives the logins of one shard their turns: a few in each turn of the event loop, as many a
+/// Gives the logins of one shard their turns: a few in each round of the event loop, as many a
 /// second as the rate allows, and none while the loop is late. It owns the queue of waiting logins,
 /// and lives on the shard's thread.
 class LoginPacer {

@@ -106,7 +106,7 @@ public:
 
     std::size_t subscriptions() const { return subscriptions_; }
 
-    /// The measure of a turn's work: levels and subscriptions that were examined since the start.
+    /// The measure of a round's work: levels and subscriptions that were examined since the start.
     std::uint64_t work() const { return work_; }
 
 private:

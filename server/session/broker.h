@@ -101,7 +101,7 @@ public:
 
     /// A message that was published on another shard.
     void receive(const MessageRef& message, Millis now) { fan_out_.receive(message, now); }
-    /// Hands in the operations that must be stored. The shard also does so at the end of each turn
+    /// Hands in the operations that must be stored. The shard also does so at the end of each round
     /// that added operations.
     void flush_store() { journal_.flush(); }
     /// Stores messages that clients take too long to acknowledge. Call it when the host was asked
@@ -121,14 +121,14 @@ public:
     void receive(OwnTurn& turn, Millis now);
     void receive(LedgerAnswer& answer, Millis now);
 
-    /// Are recipients left of messages that have very many? Then call `go_on` in each turn until
+    /// Are recipients left of messages that have very many? Then call `go_on` in each round until
     /// none are left, before handling anything else from other shards, and let no client publish.
     bool unfinished() const { return fan_out_.unfinished(); }
     void go_on(Millis now) { fan_out_.go_on(now); }
     /// How many such messages are there?
     std::size_t under_way() const { return fan_out_.under_way(); }
 
-    /// Call it once a second, and again in the next turn of the loop while it returns true.
+    /// Call it once a second, and again in the next round of the loop while it returns true.
     [[nodiscard]] bool tick(Millis now);
 
     /// Packs all sessions that can be packed, which `tick` does in steps; see PackedSessions.
@@ -157,7 +157,7 @@ public:
     std::size_t waiting() const { return packets_.queues().totals().messages; }
     std::size_t subscriptions() const { return router_.subscriptions() + packed_.subscriptions(); }
     std::size_t share_groups() const { return shared_.groups(); }
-    /// Entries of tables examined since the start: the measure of a turn's work.
+    /// Entries of tables examined since the start: the measure of a round's work.
     std::uint64_t work() const {
         return router_.work() + shared_.work() + replay_.work() + fan_out_.work() +
                packets_.queues().work() + room_logs_.work() + inboxes_.work() + keeper_.work();

@@ -43,7 +43,7 @@ ClientDescription ClientDescriber::describe(const PackedRecord& record) {
 ClientDescriptions ClientDescriber::some(User& user, const std::set<SessionId>& known,
                                          std::size_t most) {
     constexpr std::size_t clients_a_turn = 100;
-    constexpr std::uint64_t work_for_clients = 2048;  // half of a turn's work
+    constexpr std::uint64_t work_for_clients = 2048;  // half of a round's work
     const std::size_t most_here = std::min(most, clients_a_turn);
     const auto began_at = work();
     ClientDescriptions some;

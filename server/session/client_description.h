@@ -55,7 +55,7 @@ struct ClientDescriptions {
     bool more = false;  ///< there are more clients than these
 };
 
-/// Describes clients, in one turn of the shard. Messages that an absent client missed in rooms
+/// Describes clients, in one round of the shard. Messages that an absent client missed in rooms
 /// count as queued. Expired messages are dropped first.
 class ClientDescriber {
 public:
@@ -63,7 +63,7 @@ public:
         : rooms_(rooms), packets_(packets), now_(now) {}
 
     /// Some clients of a user, connected ones first: up to `most` of those that are not `known`
-    /// yet, and as many as one turn has time for.
+    /// yet, and as many as one round has time for.
     ClientDescriptions some(User& user, const std::set<SessionId>& known, std::size_t most);
     /// One client, with its filters.
     ClientDescriptions one(Session& session);

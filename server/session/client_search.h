@@ -35,15 +35,15 @@ struct ClientsFound {
     std::optional<ClientPosition> next{};  ///< nothing: there are no more on this shard
 };
 
-/// Visits the clients of one shard, a limited number in each turn, and unpacks no user. A client
+/// Visits the clients of one shard, a limited number in each round, and unpacks no user. A client
 /// that does not change while the pages are read is on one of them. If its user comes or goes
 /// meanwhile, the client may be on two pages.
 class ClientSearch {
 public:
-    /// Limits of one turn of the shard.
+    /// Limits of one round of the shard.
     static constexpr std::size_t users_a_turn = 1000;
     static constexpr std::size_t clients_a_turn = 200;
-    /// The maximum bytes of one turn. The clients of a single user may exceed it.
+    /// The maximum bytes of one round. The clients of a single user may exceed it.
     static constexpr std::size_t bytes_a_turn = 1024 * 1024;
 
     ClientSearch(const Presence& presence, const ClientDescriber& describer,

@@ -18,7 +18,7 @@ using asio::ip::tcp;
 
 namespace {
 
-/// Connections accepted in one turn of the loop; connected clients are served in between.
+/// Connections accepted in one round of the loop; connected clients are served in between.
 constexpr int accepts_a_turn = 2;
 constexpr int backlog = 4096;
 

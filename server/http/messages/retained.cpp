@@ -31,7 +31,7 @@ constexpr const char* no_filter =
 /// An answer is not much longer than this, whatever `limit` says.
 constexpr std::size_t most_retained_answer = 4 * 1024 * 1024;
 
-/// A part of an answer, from one turn of a shard.
+/// A part of an answer, from one round of a shard.
 struct RetainedPage {
     std::vector<MessageRef> messages{};
     std::size_t bytes = 0;

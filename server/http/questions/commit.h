@@ -19,8 +19,8 @@ public:
 
     using Submit = std::function<void(std::vector<Operation>)>;
     /// Submits the operations of a commit that submits nothing by itself. Call it at most once. A
-    /// shard calls it in the turn in which it makes the same change in memory. So the store has the
-    /// changes in the same order, and has a change also if the shard made it too late for the
+    /// shard calls it in the round in which it makes the same change in memory. So the store has
+    /// the changes in the same order, and has a change also if the shard made it too late for the
     /// answer.
     Submit submit() const;
 

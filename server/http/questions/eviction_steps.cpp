@@ -14,7 +14,7 @@ using boost::asio::awaitable;
 
 namespace {
 
-/// Clients that were told to leave are gone in one of the next turns of their shard.
+/// Clients that were told to leave are gone in one of the next rounds of their shard.
 awaitable<void> wait_for_turns(const ApiContext& api) {
     boost::asio::steady_timer timer(api.io, std::chrono::milliseconds(5));
     boost::system::error_code ignored;

@@ -9,7 +9,7 @@
 
 namespace pulsegate {
 
-// Clients are disconnected in steps, a few in each turn of their shard.
+// Clients are disconnected in steps, a few in each round of their shard.
 
 /// Returns when all the clients have gone. Nothing if a shard does not answer in time.
 boost::asio::awaitable<std::optional<Evicted>> evict_all(const ApiContext& api, Eviction eviction);

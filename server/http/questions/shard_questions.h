@@ -58,12 +58,12 @@ public:
         return ask_one(home_of(user), std::move(question));
     }
 
-    /// Runs the task on the shard, in a turn of its own.
+    /// Runs the task on the shard, in a round of its own.
     void send(std::size_t shard, ShardAdmin::Task task) const {
         ShardAdmin::send(*shards_[shard], std::move(task));
     }
 
-    /// Runs the task on the user's home shard, in a turn of its own.
+    /// Runs the task on the user's home shard, in a round of its own.
     void send_home(std::string_view user, ShardAdmin::Task task) const {
         send(home_of(user), std::move(task));
     }

@@ -70,7 +70,7 @@ awaitable<ApiReply> show_client(const ApiContext& api, Named named) {
     co_return api_reply({{"user", named.user}, {"clients", std::move(all)}});
 }
 
-/// Describes the user's clients in several turns of their shard. A client that moves in the list
+/// Describes the user's clients in several rounds of their shard. A client that moves in the list
 /// meanwhile is not described twice.
 awaitable<ApiReply> show_all_clients(const ApiContext& api, std::string user) {
     json::array all;

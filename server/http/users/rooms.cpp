@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t most_members_changed = 10'000;
 
-// The limits of one turn of a shard.
+// The limits of one round of a shard.
 constexpr std::size_t most_changed_a_turn = 1000;
 constexpr std::size_t most_examined_a_turn = 2000;
 
@@ -143,16 +143,16 @@ void add_here(Rooms& rooms, const MemberChange& change, std::string_view user,
     changed.has_room &= result != Rooms::Change::no_room;
 }
 
-/// The end of the turn that begins at index `first`. Removals come first, because they may make
-/// room for additions. No turn does both, because the shards don't run a turn at the same time.
-std::size_t end_of_turn(const MemberChange& change, std::size_t first) {
+/// The end of the round that begins at index `first`. Removals come first, because they may make
+/// room for additions. No round does both, because the shards don't run a round at the same time.
+std::size_t end_of_round(const MemberChange& change, std::size_t first) {
     const bool removes = first < change.remove.size();
     return std::min(first + most_changed_a_turn, removes ? change.remove.size() : change.size());
 }
 
 MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::size_t first) {
     MembersChanged changed;
-    const auto end = end_of_turn(change, first);
+    const auto end = end_of_round(change, first);
     for (std::size_t place = first; place < end; ++place) {
         const bool removes = place < change.remove.size();
         const std::string& user =
@@ -168,7 +168,7 @@ MembersChanged change_some_here(Rooms& rooms, const MemberChange& change, std::s
 awaitable<std::optional<MembersChanged>> change_everywhere(const ApiContext& api,
                                                            SharedChange change) {
     MembersChanged all;
-    for (std::size_t first = 0; first < change->size(); first = end_of_turn(*change, first)) {
+    for (std::size_t first = 0; first < change->size(); first = end_of_round(*change, first)) {
         const auto order = [change, first](ShardAdmin& shard) {
             return change_some_here(shard.broker().rooms(), *change, first);
         };

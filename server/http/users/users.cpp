@@ -28,7 +28,7 @@ using boost::asio::awaitable;
 namespace {
 
 constexpr std::size_t most_users_asked = 1000;
-/// The most users in one turn of a shard, each with its first devices.
+/// The most users in one round of a shard, each with its first devices.
 constexpr std::size_t described_a_turn = 100;
 
 /// The users as JSON, in the order of the names; empty for each unknown user.

@@ -30,7 +30,7 @@ public:
 
     bool wants(EventKind kind) const { return settings_.recorded_events & kinds_of(kind); }
 
-    /// Adds the event to the same unit as the user's other operations of this turn.
+    /// Adds the event to the same unit as the user's other operations of this round.
     void presence(const PresenceChange& change);
 
     /// The session's client has logged in.

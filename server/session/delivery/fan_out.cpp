@@ -98,7 +98,7 @@ void FanOut::judge_retained(Message& message, Millis now) {
 
 void FanOut::route(const MessageRef& message, const Session* publisher, Millis now,
                    PendingReceipt* receipt) {
-    ++work_;  // a message without subscribers counts as work, too, so that a turn ends
+    ++work_;  // a message without subscribers counts as work, too, so that a round ends
     const Interest::Topic topic(message->topic);
     const auto owner = inbox_owner(message->topic);
     std::optional<unsigned> inbox;
@@ -131,7 +131,7 @@ void FanOut::receive(const MessageRef& message, PartSource parts, Millis now) {
             std::move(parts), now);
 }
 
-/// Delivers to the first recipients at once, and to the others in later turns.
+/// Delivers to the first recipients at once, and to the others in later rounds.
 void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const Session* publisher,
                      const std::optional<std::string>& owner, PartSource parts, Millis now) {
     PublishEncoder encoder = packets_.encoder(*message, now);
@@ -340,7 +340,7 @@ void FanOut::tell_if_away(const Message& message, const std::string& owner, Part
     User* const user = place_.is_home_of(owner) ? presence_.find(owner) : nullptr;
     if (!user || user->here > 0 || user->devices.empty()) return;
     drop_expired(*user, now);
-    std::size_t waiting = 1;  // this message may be delivered in a later turn
+    std::size_t waiting = 1;  // this message may be delivered in a later round
     for (const Device& device : user->devices) {
         ++work_;
         const auto& session = static_cast<const Session&>(device);

@@ -65,8 +65,8 @@ public:
     /// The session has ended or starts from the beginning: earlier messages to it are dropped.
     void forget(const Session& session) { unfinished_.forget(session); }
 
-    /// The measure of a turn's work, since the start: routed messages, users and devices visited
-    /// for inboxes and rooms, and recipients that had to wait for a later turn.
+    /// The measure of a round's work, since the start: routed messages, users and devices visited
+    /// for inboxes and rooms, and recipients that had to wait for a later round.
     std::uint64_t work() const { return work_; }
 
 private:

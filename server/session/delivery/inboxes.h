@@ -82,7 +82,7 @@ public:
     [[nodiscard]] bool find_largest(InboxSenders::Search& search, bool with_bodies) const {
         return senders_.find_largest(search, with_bodies);
     }
-    /// Drops the oldest messages of that sender: half of them, or as many as one turn allows.
+    /// Drops the oldest messages of that sender: half of them, or as many as one round allows.
     void drop_some(const InboxSenders::Largest& largest, const char* why, Millis now);
 
     /// Call it after a restart, before its messages are restored.

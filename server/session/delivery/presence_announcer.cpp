@@ -84,7 +84,7 @@ void PresenceAnnouncer::store(const User& user, std::uint32_t limit) {
     journal_.add_lazily(std::move(row));
 }
 
-/// Tells watchers about a new user only when the user's first row is stored; this turn adds the
+/// Tells watchers about a new user only when the user's first row is stored; this round adds the
 /// row. A user that comes and goes before that is reported as online first. If the disk is in
 /// trouble, this report is left out, because it would be kept for a long time.
 void PresenceAnnouncer::tell_when_stored(User& user, Millis now) {

@@ -53,7 +53,7 @@ public:
     /// Sends the next page of retained messages, or queries presence, if the client keeps up.
     void go_on(Session& session, Millis now);
 
-    /// The client's backlog is empty: continues in a later turn.
+    /// The client's backlog is empty: continues in a later round.
     void drained(Session& session);
 
     /// The subscription has other options now: the requests for its filter get them, too.
@@ -90,7 +90,7 @@ public:
     void receive(PresencePage& page, Millis now);
     void receive(ReplayTurn& turn, Millis now);
 
-    /// Retained messages and users examined since the start: the measure of a turn's work.
+    /// Retained messages and users examined since the start: the measure of a round's work.
     std::uint64_t work() const { return looks_; }
 
 private:

@@ -65,7 +65,7 @@ public:
     /// Call it once a second.
     void tick(Millis now);
 
-    /// Call it before the journal hands in the operations of this turn.
+    /// Call it before the journal hands in the operations of this round.
     void end_turn();
 
     void receive(GroupMembership& membership);
@@ -109,7 +109,7 @@ private:
     };
     boost::unordered_flat_map<SessionId, std::deque<Held>> held_;
     boost::unordered_flat_map<Stamp, std::vector<SessionId>> collected_;  ///< not stored yet
-    std::vector<GroupStored::Waiting> stored_now_;  ///< messages that are stored with this turn,
+    std::vector<GroupStored::Waiting> stored_now_;  ///< messages that are stored with this round,
                                                     ///< and sent after that
     struct Retired {
         OwnerId owner;

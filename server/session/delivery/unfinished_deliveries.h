@@ -25,7 +25,7 @@ struct Recipient {
 };
 
 /// The messages of one shard that some of their recipients do not have yet, in the order of
-/// publishing. A message with very many recipients is delivered over several turns of the loop.
+/// publishing. A message with very many recipients is delivered over several rounds of the loop.
 /// Later messages wait, so that they do not overtake it. The recipients are the sessions that were
 /// subscribed when the message arrived. It owns no session; it belongs to the shard's thread.
 class UnfinishedDeliveries {
@@ -58,7 +58,7 @@ public:
     }
 
     /// Calls `deliver(message, recipient, part)` for up to `most` recipients. After the last
-    /// recipient of a message, it calls `tell(message, told, part)` once a turn while members are
+    /// recipient of a message, it calls `tell(message, told, part)` once a round while members are
     /// left to tell about, and then `finish(message, part)`. These functions must not call `add` or
     /// `forget`.
     template <class Deliver, class Tell, class Finish>

@@ -36,7 +36,7 @@ public:
     virtual Interest& interest(unsigned shard) = 0;
 
     /// Sends a message to the broker of a shard, which may be this one. It is received in a later
-    /// turn of the loop.
+    /// round of the loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
     /// Leaves the task to this broker, after all tasks that already wait.

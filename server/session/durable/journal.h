@@ -17,7 +17,7 @@
 
 namespace pulsegate {
 
-/// The operations that one shard wants to store. The operations of one turn of the loop are one
+/// The operations that one shard wants to store. The operations of one round of the loop are one
 /// unit. If the store refuses a unit, because the disk is in trouble, all its waiters are told. But
 /// memory already has the effects of the operations. So the journal keeps them and hands them in
 /// again, in order, until the store accepts them. It belongs to the shard's thread.
@@ -64,7 +64,7 @@ public:
     /// Notes lazily that the owner's client is back.
     void returned(OwnerId owner);
 
-    /// Stores the message for one receiver. It is stored once for all receivers of one turn.
+    /// Stores the message for one receiver. It is stored once for all receivers of one round.
     void put(const MessageRef& message, Receiver receiver, PartRef part, Millis now);
     /// Stores the message for the receivers of several shards, which are told when it is stored. If
     /// the store refuses it, they are told later than the holders of `part`.
@@ -84,7 +84,7 @@ public:
     /// A collected message is stored. This notes the owners that were done with it before.
     void stored(const MessageStored& message);
 
-    /// `flush` must be called when this turn ends.
+    /// `flush` must be called when this round ends.
     void begin_turn();
     /// Hands in the operations that were added.
     void flush();
@@ -138,7 +138,7 @@ private:
         std::vector<DelayedCancelled> cancelled{};  ///< in the order of the operations
         std::vector<Promise> promises{};
     };
-    /// The operations of this turn.
+    /// The operations of this round.
     struct Turn {
         std::vector<Operation> operations{};
         Waiting waiting{};

@@ -12,9 +12,9 @@
 
 namespace pulsegate {
 
-// Tasks that a shard leaves to itself, for a later turn of its loop.
+// Tasks that a shard leaves to itself, for a later round of its loop.
 
-/// Continue the replay of a session, in a turn of its own.
+/// Continue the replay of a session, in a round of its own.
 struct ReplayTurn {
     std::uint64_t id;
 };

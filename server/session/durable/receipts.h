@@ -251,9 +251,9 @@ public:
     const MessageRef& collected() const { return collected_; }
     void then(LastStep last_step);
     void count(DeliveryOutcome outcome);
-    /// The reach of the message on this shard, without receivers that are left for later turns.
+    /// The reach of the message on this shard, without receivers that are left for later rounds.
     const Reach& reach() const { return reach_; }
-    /// Can other shards or later turns find receivers that are not counted here?
+    /// Can other shards or later rounds find receivers that are not counted here?
     bool is_open() const { return is_open_; }
     /// Returns 0 if there is nothing to wait for. References may keep this shard's part open.
     ReceiptId close();

@@ -4,12 +4,12 @@ namespace pulsegate {
 
 namespace {
 
-/// The approximate number of messages that expire in one turn; a queue is not divided.
+/// The approximate number of messages that expire in one round; a queue is not divided.
 constexpr std::uint64_t messages_a_turn = 16'384;
 
 }  // namespace
 
-/// Returns false if it stops because the turn's work is used up.
+/// Returns false if it stops because the round's work is used up.
 bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     bool has_dropped = false;
     for (Device& device : user.devices) {
@@ -20,7 +20,7 @@ bool ExpiredMessages::drop(User& user, std::uint64_t work_until, Millis now) {
     return true;
 }
 
-/// Returns the user, or null if it stops because the turn's work is used up. A packed session is
+/// Returns the user, or null if it stops because the round's work is used up. A packed session is
 /// unpacked only if a message has expired, and then the user has another entry.
 const PresenceEntry* ExpiredMessages::drop(PresenceEntry& entry, std::uint64_t work_until,
                                            Millis now) {

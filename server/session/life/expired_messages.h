@@ -19,8 +19,8 @@ public:
     ExpiredMessages(Presence& presence, PacketSender& packets, SessionKeeper& keeper)
         : presence_(presence), queues_(packets.queues()), keeper_(keeper) {}
 
-    /// Drops expired messages of at most `most` users after `after`, and of as many as one turn has
-    /// time for. An inbox without other messages ends. Calls `done` for each of these users.
+    /// Drops expired messages of at most `most` users after `after`, and of as many as one round
+    /// has time for. An inbox without other messages ends. Calls `done` for each of these users.
     /// Returns the place to continue after; nothing if all users are done.
     std::optional<PresencePosition> drop_some(
         PresencePosition after, std::size_t most, Millis now,

@@ -29,7 +29,7 @@ struct HeldBytes {
 };
 
 /// Finds the user, the room and the sender in inboxes that take most memory, and drops expired
-/// messages on its way. There may be a million of them, so it takes many turns. It belongs to the
+/// messages on its way. There may be a million of them, so it takes many rounds. It belongs to the
 /// shard's thread.
 class HolderSearch {
 public:

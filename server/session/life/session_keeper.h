@@ -85,7 +85,7 @@ public:
     /// Stores the owner with another expiry than the session's.
     void store_owner(const Session& session, std::uint32_t expiry);
 
-    /// The measure of a turn's work: subscriptions and messages of the sessions that have ended
+    /// The measure of a round's work: subscriptions and messages of the sessions that have ended
     /// since the start.
     std::uint64_t work() const { return work_; }
 

@@ -162,7 +162,7 @@ std::size_t DelayedPublishing::drop_taken(const DelayedByClients& which) {
     });
 }
 
-/// Publishes one message in a turn, because each may have very many receivers.
+/// Publishes one message in a round, because each may have very many receivers.
 void DelayedPublishing::publish_next(Millis now) {
     if (is_dropping_ || (prepared_ == 0 && !prepare())) return;
     const PutDelayed next = std::move(due_.front());
@@ -205,8 +205,8 @@ void DelayedPublishing::stop(Millis now) {
     if (!is_dropping_) publish_deleted(now);
 }
 
-/// Publishes the prepared messages that the store no longer has, all at once, because the turns may
-/// end. The store has the others for the next start.
+/// Publishes the prepared messages that the store no longer has, all at once, because the rounds
+/// may end. The store has the others for the next start.
 void DelayedPublishing::publish_deleted(Millis now) {
     std::size_t place = 0;
     std::erase_if(due_, [&](const PutDelayed& each) {

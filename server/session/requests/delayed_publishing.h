@@ -61,7 +61,7 @@ public:
 
     /// Immediately publishes a message that must not be lost, although no publisher waits for an
     /// answer. Until it is stored for all receivers, the store also has it as a delayed message,
-    /// for the next start. This turn's unit stores it. `expiry` is its Message Expiry Interval, in
+    /// for the next start. This round's unit stores it. `expiry` is its Message Expiry Interval, in
     /// seconds.
     void publish_safely(Message message, std::optional<std::uint32_t> expiry,
                         const Session& publisher, Millis now);

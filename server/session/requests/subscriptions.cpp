@@ -15,7 +15,7 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t users_judged_a_turn = 64;
-/// The number of subscriptions and messages that are compared with the rules in one turn. A client
+/// The number of subscriptions and messages that are compared with the rules in one round. A client
 /// is not divided.
 constexpr std::uint64_t judged_a_turn = 4096;
 
@@ -319,7 +319,7 @@ std::vector<Session*> Subscriptions::to_judge(User& user) const {
     return found;
 }
 
-/// Returns false if it stops because the turn's work is used up.
+/// Returns false if it stops because the round's work is used up.
 bool Subscriptions::judge_some(User& user, std::uint64_t& work, Millis now) {
     for (Session* const session : to_judge(user)) {
         if (work >= judged_a_turn) return false;

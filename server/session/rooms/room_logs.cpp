@@ -299,7 +299,7 @@ std::size_t RoomLogs::waiting(const Content& log, const Session& device, Stamp s
         router_.match_own(HashedText(log.topic), device.state.subscriptions(),
                           [&](const Subscription&) { has_own = true; });
     const std::size_t queued = device.state.exchanges().outbox().waiting();
-    // Its own subscription may bring the latest message in a later turn.
+    // Its own subscription may bring the latest message in a later round.
     if (has_own) return std::max<std::size_t>(queued, 1);
     return queued + log.later_than(std::max(position_of_device(device), since));
 }

@@ -127,7 +127,7 @@ public:
     Stamp position_now();
     /// The latest position that was noted here. No membership began later.
     Stamp latest_position() const { return latest_position_; }
-    /// Notes that this turn stores a change of a position.
+    /// Notes that this round stores a change of a position.
     void note_position_change() { positions_unit_ = journal_.unit(); }
     /// Is every position in the store, or will it be before later operations?
     bool are_positions_stored() const { return journal_.is_committed(positions_unit_); }

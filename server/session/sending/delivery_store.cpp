@@ -17,7 +17,7 @@ constexpr std::size_t answers_with_patience = 4096;
 /// The time between calls that store overdue messages.
 constexpr Millis calls_apart = 10;
 
-/// The most messages in flight that one turn looks at in order to store them.
+/// The most messages in flight that one round looks at in order to store them.
 constexpr std::size_t stored_a_turn = 8192;
 
 /// How many packet identifiers are stored at a time. Without them, a message is also sent again

@@ -42,7 +42,7 @@ public:
     void store_for(OwnerId owner, Delivery& delivery, PartSource parts, Millis now);
     /// Stores the messages in flight that are not stored yet, because the client is gone or slow.
     void store_unstored(Session& session, Millis now);
-    /// The same for clients that take longer than usual, a limited number in each turn. Returns
+    /// The same for clients that take longer than usual, a limited number in each round. Returns
     /// false if there are more; then the host is asked to call again.
     bool store_overdue(Millis now);
     /// Stores all messages in flight to stored sessions, with their packet identifiers.

@@ -90,7 +90,7 @@ public:
         return entries_.all() - entries_.get() + totals_.bytes_of_entries();
     }
 
-    /// The measure of a turn's work: entries of full queues that were examined since the start.
+    /// The measure of a round's work: entries of full queues that were examined since the start.
     std::uint64_t work() const { return work_; }
 
     /// Bytes of messages that have expired in queues since the start.

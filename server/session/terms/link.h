@@ -28,7 +28,7 @@ struct Ending {
 };
 
 /// A connection as its session sees it. No function calls back into the session: bytes are sent,
-/// and endings take effect, at the end of the turn.
+/// and endings take effect, at the end of the round.
 class Link {
 public:
     /// Sends whole packets. Exceeding the output budget ends the connection.

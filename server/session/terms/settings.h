@@ -74,7 +74,7 @@ struct BrokerSettings {
     bool webhook_payload = false;
     EventKinds recorded_events = 0;  ///< the kinds that a reader wants; not a setting
 
-    /// Recipients that get a message in one turn of the event loop; not a setting.
+    /// Recipients that get a message in one round of the event loop; not a setting.
     std::size_t recipients_a_turn = 4096;
     /// Maximum bytes that wait for the store on one shard; beyond it, its clients are not read.
     /// Derived from memory-budget; not a setting. Usually half a second of a disk that is as fast

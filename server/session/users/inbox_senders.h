@@ -50,7 +50,7 @@ public:
         std::size_t sum = 0;   ///< sum of all senders
         unsigned holders = 0;  ///< number of senders with messages
     };
-    /// A search for the sender with the most memory, over several turns.
+    /// A search for the sender with the most memory, over several rounds.
     struct Search {
         Largest largest{};  ///< the largest so far
         /// The last examined sender.
@@ -63,7 +63,7 @@ public:
     /// The inboxes in which the sender has messages, the oldest first.
     std::vector<const Outbox*> inboxes_of(Sender sender, std::size_t most) const;
 
-    /// The measure of a turn's work: inboxes that were examined since the start.
+    /// The measure of a round's work: inboxes that were examined since the start.
     std::uint64_t work() const { return work_; }
 
 private:

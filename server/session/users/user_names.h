@@ -14,7 +14,7 @@ struct PresenceEntry;
 
 /// The entries of users by name. It owns no entry.
 ///
-/// It has many small tables. A table that grows hashes all its names again, in one turn: 70 ms, if
+/// It has many small tables. A table that grows hashes all its names again, in one round: 70 ms, if
 /// there are 60,000 names of 1,000 bytes.
 class UserNames {
 public:

@@ -35,7 +35,7 @@ void RecentDrops::committed() {
 }
 
 /// A source that submits refused operations again begins a new generation. It may do so in the
-/// middle of a turn, so this unit does not show that the turn's operations have come.
+/// middle of a round, so this unit does not show that the round's operations have come.
 void RecentDrops::heard(std::uint32_t source, std::uint32_t generation) {
     if (source == 0 || source > sources_.size()) return;
     Source& from = sources_[source - 1];

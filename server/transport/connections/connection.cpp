@@ -18,7 +18,7 @@ constexpr Millis pause = 50;
 /// The time in ns for which a connection is not read, for each unit of work that it caused.
 constexpr std::int64_t work_time = 100;
 
-/// How often TLS is read in one turn, in records of at most 16 KB. Without TLS there is one read.
+/// How often TLS is read in one round, in records of at most 16 KB. Without TLS there is one read.
 constexpr int reads_of_tls_a_turn = 4;
 
 /// The cost of a TLS record without data, usually a key update.

@@ -159,7 +159,7 @@ private:
         login,      ///< waits for CONNECT
         open,       ///< logged in
         lost,       ///< to be ended when its turn comes
-        ending,     ///< to be ended at the end of the turn
+        ending,     ///< to be ended at the end of the round
         lingering,  ///< its DISCONNECT is sent; it continues to read, because a reset would destroy
                     ///< the DISCONNECT
         closed,

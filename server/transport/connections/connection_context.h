@@ -66,7 +66,7 @@ struct ConnectionContext {
     SpareBuffers spare_buffers;
     FlushList flush_list;
     ParkedConnections parked;
-    TurnQueue unread;            ///< connections with unread input from an earlier turn
+    TurnQueue unread;            ///< connections with unread input from an earlier round
     TurnQueue unauthenticated;   ///< connections with input that are not logged in yet
     TurnQueue handshakes;        ///< TLS handshakes that begin
     TurnQueue begun_handshakes;  ///< TLS handshakes in progress: they should end before others

@@ -12,7 +12,7 @@ namespace pulsegate {
 
 namespace {
 
-/// A backlog of this size is offered to the socket at once instead of at the end of the turn.
+/// A backlog of this size is offered to the socket at once instead of at the end of the round.
 constexpr std::size_t flush_early = 64 * 1024;
 
 /// Bytes of pongs that may wait for a client that has sent no CONNECT: nobody's account has them.

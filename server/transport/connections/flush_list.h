@@ -11,19 +11,19 @@ namespace pulsegate {
 
 class Connection;
 
-/// The connections of one shard that have output or must end. A turn handles one event. At the end
-/// of the turn, each of them writes all its output at once.
+/// The connections of one shard that have output or must end. At the end of a round of the event
+/// loop, each of them writes all its output at once.
 class FlushList {
 public:
     explicit FlushList(Rounds& rounds);
     ~FlushList();
 
-    /// Adds the connection until the end of the turn. The end is also posted, in case `flush` is
+    /// Adds the connection until the end of the round. The end is also posted, in case `flush` is
     /// not called.
     void add(Connection& connection);
 
-    /// Ends the turn. The number of writes in one round of the event loop is limited, however often
-    /// this is called. The rest is left for further rounds.
+    /// Writes now, as at the end of the round. The number of writes in one round is limited,
+    /// however often this is called. The rest is left for further rounds.
     void flush();
     bool is_empty() const { return connections_.empty(); }
 

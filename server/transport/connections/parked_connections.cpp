@@ -74,8 +74,8 @@ bool ParkedConnections::finish_ended() {
     return ended.empty();
 }
 
-/// Tries again later, because another shard needs time to catch up. Asking in every turn would only
-/// keep this shard busy.
+/// Tries again later, because another shard needs time to catch up. Asking in every round would
+/// only keep this shard busy.
 void ParkedConnections::retry() {
     expected_ = true;
     rounds_.after(retry_timer_, std::chrono::milliseconds(1), [this] { serve(); });

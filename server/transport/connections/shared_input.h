@@ -33,7 +33,7 @@ public:
     }
     bool is_of(const Connection& connection) const { return reader_ == &connection; }
 
-    /// Must a packet that may cause much work wait for a later turn, or until other shards have
+    /// Must a packet that may cause much work wait for a later round, or until other shards have
     /// caught up with this shard's messages?
     bool must_wait() const {
         return turn_.used_up(owner_.work() - work_began_at_) || owner_.congested();

@@ -11,7 +11,7 @@
 namespace pulsegate {
 
 /// Unused output buffers for the connections of one shard. Most connections need a buffer only
-/// until the end of the turn. A room of thousands needs thousands of small buffers at once.
+/// until the end of the round. A room of thousands needs thousands of small buffers at once.
 class SpareBuffers {
 public:
     std::unique_ptr<Buffer> take() {

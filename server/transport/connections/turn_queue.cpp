@@ -8,7 +8,7 @@ namespace pulsegate {
 
 namespace {
 
-/// The maximum number of connections that one turn examines. Many have nothing to do, usually
+/// The maximum number of connections that one round examines. Many have nothing to do, usually
 /// because they have gone, and these cost little.
 constexpr std::size_t looks_a_turn = 64;
 

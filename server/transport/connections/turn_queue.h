@@ -14,15 +14,15 @@ namespace pulsegate {
 
 class Connection;
 
-/// Connections of one shard that wait for a service that only a few of them get in each turn of the
-/// event loop. If thousands wait at once, other connections are served in between. If addresses
+/// Connections of one shard that wait for a service that only a few of them get in each round of
+/// the event loop. If thousands wait at once, other connections are served in between. If addresses
 /// take turns, one address with thousands of connections does not delay the others.
 class TurnQueue {
 public:
     enum class Turns : std::uint8_t { by_address, in_order };
 
     /// Returns false if there was nothing to do: then the next connection is served in the same
-    /// turn.
+    /// round.
     using Serve = bool (Connection::*)();
 
     TurnQueue(Rounds& rounds, std::size_t a_turn, Turns turns, Serve serve);

@@ -8,13 +8,12 @@
 
 namespace pulsegate {
 
-/// The maximum work of one turn, in messages to one client.
+/// The maximum work of one round, in messages to one client.
 inline constexpr std::uint64_t work_a_turn = 4096;
 
-/// The work that the packets of all connections of one shard caused in this turn. A turn is one
-/// round of the event loop. When its work is used up, packets that may cause much work wait for a
-/// later turn. So other clients are served in between, however many clients send such packets at
-/// once.
+/// The work that the packets of all connections of one shard caused in this round of the event
+/// loop. When its work is used up, packets that may cause much work wait for a later round. So
+/// other clients are served in between, however many clients send such packets at once.
 class TurnWork {
 public:
     explicit TurnWork(Rounds& rounds) : rounds_(rounds) {}
@@ -27,7 +26,8 @@ public:
     bool used_up(std::uint64_t more = 0) const { return spent_ + more > work_a_turn; }
 
 private:
-    /// Less work than this does not end the turn, because it delays no client noticeably.
+    /// The end of a round need not reset the count below this, because less work delays no client
+    /// noticeably.
     static constexpr std::uint64_t unnoticed = work_a_turn / 4;
 
     void expect_end() {
