@@ -350,6 +350,10 @@ using Completion = std::function<void(Outcome, std::vector<Operation>& operation
 /// Operations that are applied together or not at all, in order. If the database rejects an
 /// operation although the disk works, the operation must not block everything after it: in a unit
 /// of a source it is left out, and a unit without a source is refused.
+///
+/// In a cluster, a unit may change the rows of several partitions, because one node owns all of
+/// them: one call of Redis shows the tokens of all these partitions. If partitions had different
+/// owners, a unit could only have operations of one of them.
 struct Unit {
     std::vector<Operation> operations{};
     Completion completion{};  ///< may be empty
