@@ -1,5 +1,6 @@
 """The operator's pages are complete: each warning and error that the sources can log is in server/docs/log-lines.md, with
-its level, and what the pages link to, quote and name is there. Reads files only; no gateway is started."""
+its level, each reason for which a client is refused or disconnected is on a page, and what the pages link to, quote and name is there.
+Reads files only; no gateway is started."""
 
 import re
 import unittest
@@ -150,6 +151,67 @@ class LogLinesTest(unittest.TestCase):
 
     def rows_of(self, line):
         return [row for _, row in self.rows if line.pattern().fullmatch(row)]
+
+
+# What may follow these is the reason of a refusal, of the end of a connection or session, or of a shorter queue.
+REASON = re.compile(r"""\bReason::\w+,|\bwhy = |\bcut\(Limit::\w+,|\b(?:refuse|disown|reject|settle|misplaced)\(
+                        |\b(?:end_largest|end_disconnected|halve|drop_some)\(|\breturn\ (?="its?\ )""", re.X)
+UNTIL_ITS_END = re.compile(r'(?:[^";{}]|"(?:[^"\\]|\\.)*")*')
+CONSTANT = re.compile(r'\bconst char\* (\w+) =\s*((?:"(?:[^"\\]|\\.)*"\s*)+);')
+WITH_REASONS = ("auth", "edge", "http/users", "login", "session", "shard", "transport")
+
+
+def reasons_of(text):
+    """The reasons in a source file, up to what is filled in. A word alone is none."""
+    constants = dict(CONSTANT.findall(text))
+    for begin in REASON.finditer(text):
+        given = UNTIL_ITS_END.match(text, begin.end())[0]
+        named = [constants[name] for name in re.findall(r"\w+", LITERAL.sub("", given)) if name in constants]
+        for joined in re.findall(r'(?:"(?:[^"\\]|\\.)*"\s*)+', " , ".join([given, *named])):
+            reason = "".join(LITERAL.findall(joined)).partition("{}")[0].strip()
+            if " " in reason and not re.match(r"\d{3} |.*\\r\\n", reason):  # an HTTP status, or fields
+                yield reason
+
+
+def quoted(*pages):
+    """All that stands between backquotes."""
+    return re.findall("`([^`\n]+)`", re.sub("^```.*?^```", "", "".join(page.read_text() for page in pages), flags=re.M | re.S))
+
+
+class ReasonsTest(unittest.TestCase):
+    def test_every_reason_of_a_refusal_is_on_a_page(self):
+        found = {reason: path.name for folder in WITH_REASONS for path in sources(SERVER / folder)
+                 for reason in reasons_of(path.read_text())}
+        self.assertGreater(len(found), 120)
+        known = "\n".join(quoted(DOCS / "runbook.md", LOG_LINES))
+        missing = [f"{where}: {reason}" for reason, where in found.items() if reason not in known]
+        self.assertEqual(sorted(missing), [], f"add it to {LOG_LINES.name}, or to the refused logins in runbook.md")
+
+    def test_every_reason_of_a_closed_connection_is_in_the_sources(self):
+        tables = LOG_LINES.read_text().partition("## Reasons of closed connections")[2]
+        texts = "\n".join("".join(LITERAL.findall(joined)) for folder in WITH_REASONS for path in sources(SERVER / folder)
+                          for joined in re.findall(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', path.read_text()))
+        rows = [reason for cell in re.findall(r"^\| (`.*?) \| ", tables, re.M) for reason in re.findall("`([^`]*)`", cell)]
+        self.assertGreater(len(rows), 80)
+        self.assertEqual([reason for reason in rows if re.sub("REASON$", "", reason) not in texts], [])
+
+    def test_reasons_are_found_wherever_they_stand(self):
+        self.assertEqual(list(reasons_of("""
+            constexpr const char* too_cold = "it is too "
+                                             "cold";
+            if (a) return Refusal{Reason::quota_exceeded, is_hot ? "it is hot" : "it; is not", Limit::heat};
+            if (b) session.disconnect(Reason::protocol_error, too_cold);
+            refuse(login, Reason::server_busy, fmt::format("it waits: {}", it), "busy");
+            return reject("400 Bad Request", "it is no request");
+            const char* words = "no reason at all";
+        """)), ["it is hot", "it; is not", "it is too cold", "it waits:", "it waits:", "it is no request"])
+
+    def test_every_reason_of_a_dropped_message_is_in_the_runbook(self):
+        metrics = (SERVER / "http" / "metrics" / "message_metrics.cpp").read_text()
+        reasons = re.findall(r'\{"(\w+)", counters\.dropped_', metrics)
+        self.assertGreater(len(reasons), 5)
+        text = (DOCS / "runbook.md").read_text()
+        self.assertEqual([reason for reason in reasons if f'`{{reason="{reason}"}}` grows' not in text], [])
 
 
 def reloads_of(settings, text):
