@@ -153,8 +153,8 @@ struct AuthHook::Impl {
         if (outdated)
             result = {.reason = Reason::server_busy,
                       .why =
-                          "a user's logins were revoked while the auth-hook was asked: it is "
-                          "asked again when the client comes again",
+                          "a user's logins were revoked while the auth-hook was asked; it "
+                          "decides again at the next login",
                       .told = "logins were revoked meanwhile: come again"};
         result.asked = *question.asked;
         count([&](HookCounters& all) {

@@ -225,8 +225,8 @@ AuthResult Authenticator::check(const Credentials& credentials) const {
     if (is_for_hook(*files, credentials))
         return {.reason = Reason::server_busy,
                 .why =
-                    "its user has just been removed from the password-file: the hook is asked "
-                    "when it comes again"};
+                    "its user has just been removed from the password-file; the auth-hook decides "
+                    "at the next login"};
     if (!files->passwords) return refusal("its password is not a token", true);
     try {
         if (!files->passwords->check(credentials.user, credentials.password))

@@ -324,8 +324,8 @@ bool LoginFlow::refused_at_home(const Login& login) {
     const Millis age = login.now - *asked - login.result.on_link;
     if (channel && age >= login.result.on_link) channel->note_old_answer();
     refuse(login, Reason::server_busy,
-           "its user's logins were revoked after the auth-hook was asked: it is asked again when "
-           "the client comes again",
+           "its user's logins were revoked after the auth-hook was asked; it decides again at the "
+           "next login",
            "logins were revoked meanwhile: come again");
     return true;
 }
