@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "loadgen/lab/capacity.h"
 #include "loadgen/lab/capacity_search.h"
@@ -201,6 +203,23 @@ TEST_CASE("a search that ended early says why, and what it has seen") {
           "second; broke at 120 clients at 40 packets a second: losses (3 messages lost)");
     CHECK(result.json().find("\"interrupted\":true") != std::string::npos);
     CHECK(result.json().find("\"verdict\":\"unfinished\"") != std::string::npos);
+}
+
+TEST_CASE("a search that is out of trials has no verdict, and one without its server has failed") {
+    CapacityResult result;
+    result.verdict.kind = Kind::unfinished;
+    CHECK(result.exit_status() == refused_status);
+    result.failed = true;
+    CHECK(result.exit_status() == EXIT_FAILURE);
+    result.interrupted = true;
+    CHECK(result.exit_status() == Interruption::exit_status);
+    result = {};
+    for (const auto& [kind, status] :
+         {std::pair(Kind::found, EXIT_SUCCESS), std::pair(Kind::unlimited, EXIT_SUCCESS),
+          std::pair(Kind::nothing, EXIT_FAILURE), std::pair(Kind::refused, refused_status)}) {
+        result.verdict.kind = kind;
+        CHECK(result.exit_status() == status);
+    }
 }
 
 TEST_CASE("a capacity that is not known still says what broke above it, and what was refused") {

@@ -32,7 +32,8 @@ constexpr const char* explanation =
     "      another broker\n"
     "\n"
     "Exit status: 0 nothing was lost, wrongly repeated, out of order or early; 1 something was,\n"
-    "or the run could not be carried out; 130 interrupted, without a verdict.";
+    "or the run could not be carried out; 64 a mistake in the options; 130 interrupted, without a\n"
+    "verdict.";
 
 /// The gateway that was built or installed with this program.
 std::string gateway_beside_us() {

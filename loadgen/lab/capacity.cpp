@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <thread>
 
@@ -224,6 +225,17 @@ std::string CapacityResult::json() const {
     return boost::json::serialize(all) + "\n";
 }
 
+int CapacityResult::exit_status() const {
+    if (interrupted) return Interruption::exit_status;
+    switch (verdict.kind) {
+        case CapacitySearch::Verdict::Kind::nothing: return EXIT_FAILURE;
+        case CapacitySearch::Verdict::Kind::refused: return refused_status;
+        case CapacitySearch::Verdict::Kind::unfinished:
+            return failed ? EXIT_FAILURE : refused_status;
+        default: return EXIT_SUCCESS;
+    }
+}
+
 CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote,
                                 const MachineLimits& limits, Interruption& interruption) {
     CapacityResult result;
@@ -244,11 +256,13 @@ CapacityResult measure_capacity(const CapacityRequest& asked, WorkerPool* remote
             if (result.trials.empty()) throw;
             trial.reason = failure.what();
             result.ended = fmt::format("a run failed ({})", failure.what());
+            result.failed = true;
         }
         if (!accepts_connections(request.run.target)) {
             trial.outcome = TrialOutcome::broke;
             trial.reason = "the server no longer accepts connections";
             result.ended = "the server was gone";
+            result.failed = true;
         }
         tell_user(trial);
         search.tell(*scale, trial.outcome);

@@ -11,6 +11,9 @@
 
 namespace pulsegate::load {
 
+/// The exit status of what gives no verdict.
+inline constexpr int refused_status = 2;
+
 struct CapacityRequest {
     RunRequest run;
     Objectives objectives;
@@ -30,11 +33,13 @@ struct CapacityResult {
     CapacitySearch::Verdict verdict;
     std::vector<Trial> trials;
     bool interrupted = false;
-    std::string ended;  ///< for an unfinished verdict: why there were no more trials
+    bool failed = false;  ///< the server was gone, or a trial could not be carried out
+    std::string ended;    ///< for an unfinished verdict: why there were no more trials
 
     /// "this machine holds 61,000 clients at 3,100 packets a second; the server's CPU broke first".
     std::string sentence() const;
     std::string json() const;
+    int exit_status() const;
 };
 
 /// Runs the scenario at one scale after the other. `remote` is null for local workers.

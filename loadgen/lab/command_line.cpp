@@ -43,8 +43,9 @@ constexpr const char* examples =
     "      starts a gateway, kills it under load, and finds out what it loses\n"
     "\n"
     "Exit status: 0 every check passed, 1 a check failed or the run could not be carried out,\n"
-    "2 no verdict (the generator or its machine was the bottleneck) or no estimate, 3 a run is\n"
-    "worse (compare --worse), 64 a mistake in the options or the scenario, 130 interrupted.";
+    "2 no verdict (the generator or its machine was the bottleneck, or capacity needs more\n"
+    "--trials) or no estimate, 3 a run is worse (compare --worse), 64 a mistake in the options or\n"
+    "the scenario, 130 interrupted.";
 
 std::string parse_output(std::string_view text) {
     if (text.empty()) throw std::invalid_argument("write a file name");

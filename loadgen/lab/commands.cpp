@@ -13,6 +13,7 @@
 #include "loadgen/kill/checks.h"
 #include "loadgen/kill/kill_run.h"
 #include "loadgen/kill/report.h"
+#include "loadgen/lab/capacity.h"
 #include "loadgen/lab/coordinator.h"
 #include "loadgen/lab/token.h"
 #include "loadgen/lab/worker.h"
@@ -27,7 +28,6 @@ namespace pulsegate::load {
 
 namespace {
 
-constexpr int refused_status = 2;
 constexpr int worse_status = 3;
 
 /// A file for results, opened before the run, so that a wrong name is reported at once.
@@ -119,13 +119,7 @@ int search_capacity(const RunCommand& command, WorkerPool* remote, Interruption&
     const auto result = measure_capacity(*command.capacity, remote, survey_limits(), interruption);
     fmt::print(report_stream(command), "{}\n", result.sentence());
     if (json.wanted()) json.write(result.json());
-    if (result.interrupted) return Interruption::exit_status;
-    switch (result.verdict.kind) {
-        case CapacitySearch::Verdict::Kind::refused: return refused_status;
-        case CapacitySearch::Verdict::Kind::nothing:
-        case CapacitySearch::Verdict::Kind::unfinished: return EXIT_FAILURE;
-        default: return EXIT_SUCCESS;
-    }
+    return result.exit_status();
 }
 
 std::vector<RunRecord> read_records(const std::vector<std::string>& files) {

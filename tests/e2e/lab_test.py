@@ -215,6 +215,16 @@ class Lab(unittest.TestCase):
         self.assertGreater(found["breaks"] * 60, 150)
         self.assertIn("logins", found["sentence"])
 
+    @unittest.skipIf(SANITIZED, "a search takes its time")
+    def test_a_search_that_is_out_of_trials_gives_no_verdict(self):
+        with Gateway() as gateway:
+            run = self.start(gateway, "capacity", "--clients", "60", "--messages", "20/s", "--duration", "1s", "--trials", "1", "--json",
+                             self.path("search.json"))
+            status, out, err = self.finish(run)
+        self.assertEqual(status, REFUSED, out + err)
+        self.assertEqual(self.record("search.json")["verdict"], "unfinished")
+        self.assertIn("no verdict: --trials allowed no more", out)
+
     def search(self, gateway):
         """A search in its second trial."""
         run = self.start(gateway, "capacity", "--clients", "60", "--messages", "20/s", "--duration",
