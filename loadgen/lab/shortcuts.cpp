@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array shortcut_table{
     Shortcut{"--clients", "N", "clients", "15000",
-             "number of clients; the default is lower if the file limit is", "Load"},
+             "number of clients; by default fewer if the file limit is lower", "Load"},
     Shortcut{"--ramp", "RATE", "ramp", "2000/s", "new connections per second", "Load"},
     Shortcut{"--keepalive", "TIME", "keepalive", "20s",
              "keepalive; clients that are not silent ping after 0.75 to 1.0 of it", "Load"},

@@ -68,7 +68,7 @@ CheckResult check_sessions(const Evidence& seen) {
 
 CheckResult check_returned(const Evidence& seen) {
     const auto kept_out = seen[Count::kept_out];
-    return none_of("returned", "every client that had to come back was let in again", kept_out,
+    return none_of("returned", "every disconnected client could log in again", kept_out,
                    fmt::format("{} kept out", show_count(kept_out)));
 }
 

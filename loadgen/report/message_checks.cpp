@@ -55,7 +55,8 @@ CheckResult check_crossed(const Evidence& seen) {
 
 CheckResult check_repeated(const Evidence& seen) {
     const char* promise =
-        "no QoS 1 message came again on the same connection, without DUP, or after its PUBACK";
+        "no QoS 1 message was repeated against MQTT's rules (same connection, no DUP, after "
+        "PUBACK)";
     if (!sends_at(seen.scenario, 1) && seen[Count::messages_repeated] == 0)
         return skipped("repeated", promise, "no messages were sent at QoS 1");
     return message_fault(seen, "repeated", promise, Count::messages_repeated, "repeated");
