@@ -7,6 +7,7 @@
 #include "server/cluster/functions.h"
 #include "server/cluster/membership.h"
 #include "tests/support/cluster_options.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
 
@@ -16,9 +17,7 @@ using namespace pulsegate;
 
 namespace {
 
-RedisConnection::Clock::time_point soon() {
-    return RedisConnection::Clock::now() + std::chrono::seconds(30);
-}
+RedisConnection::Clock::time_point soon() { return RedisConnection::Clock::now() + test_patience; }
 
 std::string with_version(std::string_view version) {
     std::string library(cluster_functions);

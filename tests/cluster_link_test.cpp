@@ -14,6 +14,7 @@
 #include "server/base/files/socket_pair.h"
 #include "server/cluster/link/node_link.h"
 #include "server/cluster/serving_lease.h"
+#include "tests/support/patience.h"
 #include "tests/support/self_signed.h"
 #include "tests/support/temporary_folder.h"
 
@@ -49,17 +50,21 @@ struct Node {
 /// The first answer to a question that is newer than this call.
 LinkHello await_answer(const NodeLink& link, const std::string& address) {
     const Millis begin = boot_now();
-    for (;; std::this_thread::yield()) {
-        if (boot_now() <= begin) continue;
+    LinkHello hello;
+    REQUIRE(comes_true([&] {
+        if (boot_now() <= begin) return false;
         const auto report = link.report(address, boot_now() - begin - 1);
-        if (report && report->state == State::answered) return report->hello;
-    }
+        if (!report || report->state != State::answered) return false;
+        hello = report->hello;
+        return true;
+    }));
+    return hello;
 }
 
 /// Waits for the socket, which does not block.
 void await(int socket, short event) {
     pollfd waiting{.fd = socket, .events = event, .revents = 0};
-    REQUIRE(::poll(&waiting, 1, -1) == 1);
+    REQUIRE(::poll(&waiting, 1, test_patience_ms) == 1);
 }
 
 void write_all(int socket, std::string_view bytes) {
@@ -331,11 +336,11 @@ TEST_CASE("an owner without Redis hears of a new node with Redis when that one a
     CHECK(lease.holds());
     newcomer.has_redis = true;
     newcomer.link.watch({address});
-    while (!owner.link.was_asked_with_redis(pace.lease)) std::this_thread::yield();
+    REQUIRE(comes_true([&] { return owner.link.was_asked_with_redis(pace.lease); }));
     expire_while_away();
     CHECK_FALSE(lease.holds());
     newcomer.has_redis = false;  // Redis is away for all
-    while (owner.link.was_asked_with_redis(pace.lease)) std::this_thread::yield();
+    REQUIRE(comes_true([&] { return !owner.link.was_asked_with_redis(pace.lease); }));
     expire_while_away();
     CHECK(lease.holds());
 }

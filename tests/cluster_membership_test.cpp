@@ -16,6 +16,7 @@
 #include "tests/support/claimed_port.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/looking_node.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
 
@@ -214,7 +215,7 @@ TEST_CASE("a claim holds though its answer was lost") {
     words.insert(words.end(), keys.begin(), keys.end());
     words.push_back(claimed_by);
     for (unsigned p = 0; p < partitions; ++p) words.insert(words.end(), {"", "1"});
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     REQUIRE_FALSE(RedisConnection(redis.target(), soon).call(words, soon).is_error());
     REQUIRE(own(node));
     CHECK(write(node, {row(0, "t", "f", "1")}) == Answer::done);
@@ -250,7 +251,7 @@ TEST_CASE("a node that stands by, and was condemned, joins again") {
             if (node.incarnation == before) return node.is_condemned;
         return false;
     };
-    while (!is_condemned()) std::this_thread::yield();
+    REQUIRE(comes_true(is_condemned));
     standby.await_ownership([&] { return standby.view().self != before; });
     CHECK(standby.view().counters.fenced == 1);
     owner.leave();
@@ -284,7 +285,7 @@ TEST_CASE("a late write of an earlier connection is refused") {
     REQUIRE(own(node));
     CHECK(write(node, {row(0, "t", "f", "old")}) == Answer::done);
 
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection beside(redis.target(), soon);
     const std::string token = beside.call({"GET", "{p0}:token"}, soon).text;
     CHECK_FALSE(
@@ -303,10 +304,13 @@ TEST_CASE("a replica that is missing does not count as a copy") {
     auto options = hurried_node("a", primary.target());
     options.replicas = 1;
     std::optional<Membership> node;
-    while (!node) try {
+    REQUIRE(comes_true([&] {
+        try {
             node.emplace(options);
         } catch (const RedisError&) {  // it is not connected yet
         }
+        return node.has_value();
+    }));
     REQUIRE(own(*node));
     CHECK(write(*node, {row(0, "t", "f", "1")}) == Answer::done);
     replica.stop();
@@ -315,8 +319,8 @@ TEST_CASE("a replica that is missing does not count as a copy") {
     // attempt proves nothing.
     using Clock = RedisConnection::Clock;
     constexpr std::chrono::seconds time_for_redis{1};
-    const auto last_attempt = Clock::now() + std::chrono::seconds(30);
-    const auto soon = last_attempt + std::chrono::seconds(30);
+    const auto last_attempt = Clock::now() + test_patience;
+    const auto soon = last_attempt + test_patience;
     RedisConnection beside(primary.target(), soon);
     bool is_proven = false;
     while (!is_proven && Clock::now() < last_attempt) {

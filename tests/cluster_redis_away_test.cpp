@@ -19,6 +19,7 @@
 #include "server/cluster/rules/pace.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/looking_node.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
 
@@ -41,12 +42,12 @@ Membership::Options forgetful_node(const std::string& name, const RedisServer& r
 }
 
 void ask(RedisConnection& redis, std::initializer_list<std::string_view> words) {
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     REQUIRE_FALSE(redis.call(words, soon).is_error());
 }
 
 void ask(const RedisServer& redis, std::initializer_list<std::string_view> words) {
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection connection(redis.target(), soon);
     ask(connection, words);
 }
@@ -163,7 +164,7 @@ TEST_CASE("a primary that is back with older data is left alone while the newer 
     const QuietLog quiet;
     RedisServer older;
     RedisServer redis;
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection to_older(older.target(), soon);
     ask(to_older, {"REPLICAOF", "127.0.0.1", std::to_string(redis.port())});
     Membership node(hurried_node("a", both(older, redis)));
@@ -184,7 +185,7 @@ TEST_CASE("an owner writes again what Redis has lost in a failover to another se
     const QuietLog quiet;
     const std::vector<std::string> prompt{"--repl-diskless-sync-delay", "0"};
     RedisServer redis(prompt), other(prompt);
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(60);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection to_redis(redis.target(), soon), to_other(other.target(), soon);
     const auto follow = [&](RedisConnection& replica, const RedisServer& primary) {
         ask(replica, {"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
@@ -215,7 +216,7 @@ TEST_CASE(
     CHECK(write(stopped, "before", "1").answer == Answer::done);
     std::optional<Membership> taker(std::in_place, forgetful_node("b", redis));
     // It beats for most of its lease, and then all is lost from there on.
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(60);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection beside(redis.target(), soon);
     const std::string self = taker->view().self;
     const auto options = forgetful_node("", redis);

@@ -14,6 +14,7 @@
 #include "tests/support/claimed_port.h"
 #include "tests/support/cluster_options.h"
 #include "tests/support/looking_node.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/redis_server.h"
 
@@ -24,7 +25,7 @@ using namespace pulsegate;
 namespace {
 
 void tell_server(const RedisServer& redis, std::initializer_list<std::string_view> words) {
-    const auto soon = RedisConnection::Clock::now() + std::chrono::seconds(30);
+    const auto soon = RedisConnection::Clock::now() + test_patience;
     REQUIRE_FALSE(RedisConnection(redis.target(), soon).call(words, soon).is_error());
 }
 
@@ -51,10 +52,7 @@ struct OwnerAndStandby {
     /// On a busy machine the latest answer of the other node may be too old. Then the next one
     /// counts.
     bool owner_serves() const {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-        while (!owner.may_serve() && std::chrono::steady_clock::now() < end)
-            std::this_thread::yield();
-        return owner.may_serve();
+        return comes_true([&] { return owner.may_serve(); });
     }
 
     const QuietLog quiet{};

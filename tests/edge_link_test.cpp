@@ -10,12 +10,14 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "server/cluster/link/node_link.h"
 #include "tests/support/link_ends.h"
+#include "tests/support/patience.h"
 #include "tests/support/self_signed.h"
 
 using namespace pulsegate;
@@ -301,10 +303,10 @@ TEST_CASE("an edge goes on with its link on another connection") {
 
 TEST_CASE("no edge is handed over after the home has refused edges") {
     Peer home("west#1"), edge("east#1");
-    std::atomic<bool> may_come{false}, is_over{false};
+    std::atomic<bool> may_come{false};
     std::atomic<int> came{0}, refused{0};
-    std::thread dialer([&] {
-        while (!is_over)
+    const std::jthread dialer([&](const std::stop_token& is_over) {
+        while (!is_over.stop_requested())
             if (!edge.dial(home.as_home()).empty()) ++refused;
     });
     for (int i = 0; i < 10; ++i) {
@@ -319,13 +321,11 @@ TEST_CASE("no edge is handed over after the home has refused edges") {
                 ++came;
             },
             nullptr);
-        while (came == before) std::this_thread::yield();
+        REQUIRE(comes_true([&] { return came != before; }));
         home.link.refuse_edges();
         may_come = false;
         const int refused_before = refused;
-        while (refused == refused_before) std::this_thread::yield();
+        REQUIRE(comes_true([&] { return refused != refused_before; }));
     }
-    is_over = true;
-    dialer.join();
     CHECK(came >= 10);
 }

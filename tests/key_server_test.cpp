@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/support/addresses.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 
 using namespace pulsegate;
@@ -33,7 +34,7 @@ TEST_CASE("a login of another address takes a place of the address that waits mo
     for (int i = 0; i < places; ++i) await(1, "crowd");
     await(2, "alice");
     auto user = turned_away.get_future();
-    REQUIRE(user.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+    REQUIRE(user.wait_for(test_patience) == std::future_status::ready);
     CHECK(user.get() == "crowd");
     keys.stop();
 }

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <thread>
 
 #include "loadgen/observe/command_text.h"
 #include "loadgen/observe/description.h"
@@ -13,9 +12,11 @@
 #include "loadgen/observe/presence_query.h"
 #include "loadgen/observe/proc.h"
 #include "loadgen/observe/server_process.h"
+#include "tests/support/patience.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate::load;
+using pulsegate::comes_true;
 using pulsegate::TemporaryFolder;
 using namespace std::chrono_literals;
 
@@ -179,12 +180,10 @@ TEST_CASE("a question for presence gets an answer, or the reason why there is no
     CHECK(!query.take());
     query.ask({"ann", "a/b"});
     std::optional<PresenceQuery::Answer> answer;
-    const Time enough = Clock::now() + 10s;
-    while (!answer && Clock::now() < enough) {
-        std::this_thread::yield();
+    REQUIRE(comes_true([&] {
         answer = query.take();
-    }
-    REQUIRE(answer);
+        return answer.has_value();
+    }));
     CHECK(answer->trouble == "Connection refused");
     CHECK(!query.take());
 }

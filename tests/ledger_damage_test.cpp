@@ -5,11 +5,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "server/store/pages/page_checksum.h"
 #include "server/store/pages/page_image.h"
 #include "server/store/pages/wal_file.h"
+#include "tests/support/patience.h"
 #include "tests/support/quiet_log.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_store.h"
@@ -73,13 +72,6 @@ private:
     StoredState found_;
     std::unique_ptr<SqliteLedger> ledger_;
 };
-
-/// Until the ledger says so, or a deadline.
-bool comes_true(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + 20s;
-    while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    return condition();
-}
 
 /// The index of bans that end has lost what was in it; all tables can be read.
 constexpr const char* empty_index =

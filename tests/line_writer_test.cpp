@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/patience.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -111,7 +113,7 @@ TEST_CASE("a line writer goes on in a new file when the old one was moved away")
     {
         LineWriter log(file.path, ignore);
         log.write("old");
-        while (file.text() != "old\n") std::this_thread::yield();
+        REQUIRE(comes_true([&] { return file.text() == "old\n"; }));
         std::rename(file.path.c_str(), moved.c_str());
         log.reopen();
         log.write("new");

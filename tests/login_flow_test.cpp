@@ -5,12 +5,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/auth/passwords/passwords.h"
 #include "server/settings/config.h"
 #include "tests/support/gateway.h"
+#include "tests/support/patience.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wire.h"
 
@@ -24,12 +24,6 @@ std::string metrics(const Gateway& gateway) {
     return Conversation(gateway.http_port())
         .send_bytes("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .rest();
-}
-
-/// Returns once that is true; if it never is, the test's time is up.
-template <class Condition>
-void wait_until(Condition condition) {
-    while (!condition()) std::this_thread::yield();
 }
 
 std::string connect(const std::string& client) {
@@ -50,10 +44,10 @@ TEST_CASE("a login that waits for its turn ends with the gateway") {
     first.login("first");
     Conversation second(gateway);
     second.send(connect("second"));
-    wait_until([&] {
+    REQUIRE(comes_true([&] {
         return metrics(gateway).find("pulsegate_logins_waiting{shard=\"0\"} 1\n") !=
                std::string::npos;
-    });
+    }));
     gateway.stop();
     second.expect_close();
 }
@@ -99,7 +93,8 @@ TEST_CASE("a login that waits before it takes over ends with the gateway, wherev
         first.expect_close();
         Conversation third(gateway);
         third.send(connect(name));
-        wait_until([&] { return gateway.has_logged("of user '" + name + "': taken over again"); });
+        REQUIRE(comes_true(
+            [&] { return gateway.has_logged("of user '" + name + "': taken over again"); }));
         gateway.stop();
         third.expect_close();
     }

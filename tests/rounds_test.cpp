@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/patience.h"
+
 using namespace pulsegate;
 using std::chrono::milliseconds;
 
@@ -35,9 +37,9 @@ struct Loop {
     /// Runs one handler after the other until `done`, or fails.
     template <class Done>
     void run_until(Done done) {
-        const auto patience = Clock::now() + std::chrono::seconds(20);
+        const auto end = Clock::now() + test_patience;
         while (!done()) {
-            REQUIRE(Clock::now() < patience);
+            REQUIRE(Clock::now() < end);
             context.run_one_for(std::chrono::seconds(1));
         }
     }

@@ -9,6 +9,7 @@
 
 #include "server/shard/shard.h"
 #include "tests/support/gateway.h"
+#include "tests/support/patience.h"
 #include "tests/support/text.h"
 
 using namespace pulsegate;
@@ -117,7 +118,6 @@ TEST_CASE("what a shard concludes after another node has taken over does not lea
         .call([&](Shard& each) {
             each.guard_by([&] {
                 is_asked = is_stale.load();
-                is_asked.notify_one();
                 is_stale.wait(true);
             });
         })
@@ -126,7 +126,7 @@ TEST_CASE("what a shard concludes after another node has taken over does not lea
         is_stale = true;  // the process stands still just now, and goes on later
         each.announce_shutdown(false);
     });
-    is_asked.wait(false);
+    CHECK(comes_true([&] { return is_asked.load(); }));
     char sent = 0;
     CHECK(::recv(c.socket(), &sent, 1, MSG_PEEK | MSG_DONTWAIT) == -1);
     is_stale = false;

@@ -1,5 +1,5 @@
-"""End-to-end tests wait for events, so they don't depend on the speed of the machine. This finds tests that assume that
-some time is enough."""
+"""Tests wait for events, so they don't depend on the speed of the machine. This finds end-to-end tests that assume that some time is
+enough, and unit tests that give up early or never."""
 
 import ast
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 from gateway import PATIENCE
 
 FOLDER = Path(__file__).parent
+UNIT_TESTS = FOLDER.parent
 # Functions that may sleep. The line says why.
 SLEEPERS = {"gateway.py": {"wait_until", "let_pass", "let_pass_meanwhile", "log"}, "handover_relay.py": {"kill_now"},
             "upgrade_test.py": {"test_a_new_process_that_is_killed_on_its_way_harms_nobody"}}
@@ -133,7 +134,47 @@ class Waits(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+# In C++: a pause; a time after which a test gives up; a loop that only waits, without a time of its own.
+PAUSE = re.compile(r"\bsleep_(?:for|until)\(")
+GIVES_UP = re.compile(r"\bnow\(\) \+ (?:std::chrono::)?(?:seconds\((\d+)\)|(\d+)s\b)")
+WAITS = re.compile(r"\b(?:while|for) \((?:[^;{}]|;;)*std::this_thread::yield\(\)")
+LEAST_PATIENCE = 60  # seconds
+
+
+def waits_of_cpp(text):
+    """The lines of a C++ file that count on time, or wait for ever."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if PAUSE.search(line):
+            found.append((number, "a pause: wait for an event"))
+        if any(int(one or other) < LEAST_PATIENCE for one, other in GIVES_UP.findall(line)):
+            found.append((number, "gives up early: use test_patience of tests/support/patience.h"))
+    for loop in WAITS.finditer(text):
+        if "now() <" not in loop[0]:
+            found.append((text.count("\n", 0, loop.start()) + 1, "may wait for ever: use comes_true of tests/support/patience.h"))
+    return found
+
+
 class WaitingTest(unittest.TestCase):
+    def test_no_unit_test_counts_on_time_or_waits_for_ever(self):
+        paths = [path for pattern in ("*.cpp", "conformance/*.cpp", "support/*.cpp", "support/*.h") for path in UNIT_TESTS.glob(pattern)]
+        self.assertGreater(len(paths), 200)
+        for path in sorted(paths):
+            with self.subTest(path.name):
+                self.assertEqual(waits_of_cpp(path.read_text()), [])
+
+    def test_a_unit_test_that_counts_on_time_or_waits_for_ever_is_found(self):
+        for text in ("std::this_thread::sleep_for(1ms);", "const auto end = Clock::now() + std::chrono::seconds(30);",
+                     "while (Clock::now() < begin + 1s || Clock::now() + 20s < end)", "while (!done) std::this_thread::yield();",
+                     "while (!file.find(\"x\"))\n    std::this_thread::yield();", "for (;; std::this_thread::yield()) {"):
+            with self.subTest(text):
+                self.assertEqual(len(waits_of_cpp(text)), 1)
+        for text in ("const auto end = Clock::now() + std::chrono::seconds(60);", "const auto end = Clock::now() + test_patience;",
+                     "while (boot_now() < end) std::this_thread::yield();", "while (!done) work();\nstd::this_thread::yield();",
+                     "for (int i = 0; i < 3; ++i) {\n    std::this_thread::yield();\n}"):
+            with self.subTest(text):
+                self.assertEqual(waits_of_cpp(text), [])
+
     def test_no_module_counts_on_time(self):
         for path in sorted([*FOLDER.glob("*.py"), *FOLDER.parent.glob("cluster/*.py")]):
             with self.subTest(path.name):

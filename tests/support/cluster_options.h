@@ -6,6 +6,7 @@
 
 #include "server/cluster/membership.h"
 #include "server/redis/redis_target.h"
+#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 
 namespace pulsegate {
@@ -36,9 +37,9 @@ inline auto after_two_leases() {
     return [end] { return std::chrono::steady_clock::now() > end; };
 }
 
-/// As often as it takes.
 inline bool own(Membership& node) {
-    return node.await_ownership([] { return false; });
+    const auto end = std::chrono::steady_clock::now() + test_patience;
+    return node.await_ownership([end] { return std::chrono::steady_clock::now() > end; });
 }
 
 inline RowChange row(Partition partition, std::string table, std::string field, std::string value) {

@@ -22,14 +22,12 @@
 #include "server/server.h"
 #include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
+#include "tests/support/patience.h"
 #include "tests/support/wire.h"
 
 namespace pulsegate {
 
 namespace {
-
-/// Seconds that a conversation waits for expected bytes. Generous, because machines stall.
-constexpr int patience = 20;
 
 auto log_lines() {
     static const auto lines = [] {
@@ -147,8 +145,7 @@ void Gateway::thaw() const {
 
 void Gateway::fail_to_upgrade() const {
     const GatewayPieces pieces = server_->pieces();
-    Standstill standstill(pieces,
-                          std::chrono::steady_clock::now() + std::chrono::seconds(patience));
+    Standstill standstill(pieces, std::chrono::steady_clock::now() + test_patience);
     standstill.close_store();
 }
 
@@ -191,8 +188,8 @@ void Gateway::await_connections(std::size_t count) const {
         std::atomic<std::size_t> connections = 0;
         server_->on_every_shard([&](Shard& shard) { connections += shard.status().connections; });
         if (connections == count) return;
-        REQUIRE_MESSAGE(waiting.elapsed() < std::chrono::seconds(patience), "it has ",
-                        connections.load(), " connections, and not ", count);
+        REQUIRE_MESSAGE(waiting.elapsed() < test_patience, "it has ", connections.load(),
+                        " connections, and not ", count);
     }
 }
 
@@ -204,7 +201,7 @@ Conversation::Conversation(const Gateway& gateway, int receive_buffer)
 Conversation::Conversation(std::uint16_t port, int receive_buffer)
     : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     REQUIRE(socket_ >= 0);
-    const timeval limit{.tv_sec = patience, .tv_usec = 0};
+    const timeval limit{.tv_sec = test_patience.count(), .tv_usec = 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     const int on = 1;

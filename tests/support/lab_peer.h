@@ -17,6 +17,7 @@
 #include "loadgen/net/address.h"
 #include "loadgen/net/descriptor.h"
 #include "loadgen/net/loop.h"
+#include "tests/support/patience.h"
 #include "tests/support/wire.h"
 
 namespace pulsegate {
@@ -25,8 +26,8 @@ namespace pulsegate {
 class LabConnection {
 public:
     explicit LabConnection(load::Descriptor socket) : socket_(std::move(socket)) {
-        const timeval patience{.tv_sec = 10, .tv_usec = 0};
-        setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        const timeval limit{.tv_sec = test_patience.count(), .tv_usec = 0};
+        setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         const int at_once = 1;
         setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
     }
@@ -37,7 +38,7 @@ public:
             throw std::runtime_error("the peer could not write");
     }
 
-    /// Exactly so many bytes, fewer at the end of the stream or after ten seconds.
+    /// Exactly so many bytes, fewer at the end of the stream or after `test_patience`.
     std::string read(std::size_t size) {
         std::string bytes(size, '\0');
         const auto got = ::recv(socket_.get(), bytes.data(), size, MSG_WAITALL);
@@ -97,7 +98,7 @@ public:
     /// Waits for the next connection. The kernel has accepted it already if the loop has run.
     LabConnection accept() {
         pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-        if (::poll(&waiting, 1, 10'000) != 1) throw std::runtime_error("nobody connects");
+        if (::poll(&waiting, 1, test_patience_ms) != 1) throw std::runtime_error("nobody connects");
         return LabConnection(
             load::Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     }
@@ -118,14 +119,14 @@ private:
     std::uint16_t port_ = 0;
 };
 
-/// Runs a loop until a condition holds; false if it does not within ten seconds.
+/// Runs a loop until a condition holds; false if it does not within `test_patience`.
 class LabRun : load::Loop::Owner {
 public:
     explicit LabRun(load::Loop& loop) : loop_(loop) {}
 
     bool until(std::function<bool()> condition) {
         condition_ = std::move(condition);
-        deadline_ = load::Clock::now() + std::chrono::seconds(10);
+        deadline_ = load::Clock::now() + test_patience;
         holds_ = false;
         loop_.run(*this);
         return holds_;

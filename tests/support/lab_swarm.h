@@ -13,6 +13,7 @@
 
 #include "loadgen/swarm/swarm.h"
 #include "tests/support/lab_peer.h"
+#include "tests/support/patience.h"
 
 namespace pulsegate {
 
@@ -44,7 +45,7 @@ public:
 
     void until(std::function<bool()> condition) {
         condition_ = std::move(condition);
-        deadline_ = load::Clock::now() + std::chrono::seconds(10);
+        deadline_ = load::Clock::now() + test_patience;
         holds_ = false;
         loop_.run(*this);
         REQUIRE(holds_);

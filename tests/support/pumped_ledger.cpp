@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <thread>
+#include <stdexcept>
 #include <utility>
 #include <variant>
+
+#include "tests/support/patience.h"
 
 namespace pulsegate {
 
@@ -98,8 +100,9 @@ void PumpedLedger::await_answers() {
     std::unique_lock lock(mutex_);
     while (answers_.size() < handed_in_ && !disk_.dead()) changed_.wait_for(lock, 300us);
     // What the ledger does next must not depend on how soon it finds that the disk works again.
-    while (refused_ && ledger_.refusing() && !disk_.is_broken() && !disk_.dead())
-        std::this_thread::yield();
+    const bool is_settled = comes_true(
+        [this] { return !refused_ || !ledger_.refusing() || disk_.is_broken() || disk_.dead(); });
+    if (!is_settled) throw std::runtime_error("the ledger does not find that the disk works");
     if (disk_.dead()) throw DiskIsDead();
     refused_ = false;
 }
