@@ -75,6 +75,10 @@ TEST_CASE("frames that no server may send are told by their fault") {
     };
     CHECK(fault("81 01 'x'") == "a WebSocket text frame can't carry MQTT");
     CHECK(fault("82 81 00000000 'x'") == "a frame of the server is masked");
+    constexpr auto long_size = "the length of a WebSocket frame takes more bytes than it needs";
+    CHECK(fault("82 7e 007d 'x'*125") == long_size);
+    CHECK(fault("82 7f 0000 0000 0000 ffff") == long_size);
+    CHECK(fault("82 7e 007e 'x'*126").empty());
     CHECK(fault("c2 01 'x'") == "a reserved bit of a WebSocket frame is set");
     CHECK(fault("80 01 'x'") == "a WebSocket continuation continues nothing");
     CHECK(fault("02 01 'x' 02 01 'y'") == "a WebSocket message begins inside another");

@@ -141,9 +141,14 @@ ServerHeader header_of(Bytes in, bool inside_message) {
     const std::uint8_t short_size = in[1] & 0x7F;
     const std::size_t more = short_size == 126 ? 2 : short_size == 127 ? 8 : 0;
     if (in.size() < 2 + more) return header;
-    header.size = 2 + more;
     header.payload = more ? 0 : short_size;
     for (const std::uint8_t byte : in.subspan(2, more)) header.payload = header.payload << 8 | byte;
+    // RFC 6455, 5.2: the minimal number of bytes encodes the length.
+    if (more > 0 && header.payload <= (more == 2 ? 125u : 65'535u)) {
+        header.fault = "the length of a WebSocket frame takes more bytes than it needs";
+        return header;
+    }
+    header.size = 2 + more;
     header.opcode = static_cast<Opcode>(in[0] & 0x0F);
     header.final = in[0] & fin;
     header.control = header.opcode >= Opcode::close;
