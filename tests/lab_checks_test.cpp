@@ -85,6 +85,8 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::messages_misdirected).only_fails("misdirected"));
     CHECK(with(Count::messages_damaged).only_fails("damaged"));
     CHECK(with(Count::unacknowledged).only_fails("acknowledged"));
+    CHECK(with(Count::acknowledged_late).only_fails("acknowledged_late"));
+    CHECK(with(Count::acknowledged_disorderly).only_fails("acknowledged_order"));
     CHECK(with(Count::unreleased).only_fails("released"));
     CHECK(with(Count::publishes_refused).only_fails("acknowledged"));
     CHECK(with(Count::presence_false_offline).only_fails("presence_false_offline"));
@@ -351,6 +353,41 @@ TEST_CASE_FIXTURE(JudgedRun, "programs beside the run refuse the verdict if the 
     CHECK(check("machine_server_wait").detail ==
           "the server was ready to run, but had no core, for 60 % of the time, and other programs "
           "were in its way for 100 % of the time");
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "many short waits refuse the verdict, too") {
+    each_second([](Measurements& second) { second.set(Gauge::machine_busy, 0.4); });
+    SUBCASE("of the generator") {
+        each_second([](Measurements& second) { second.set(Gauge::worker_wait, 0.06); });
+        CHECK(refuses(*this, "machine_others"));
+    }
+    SUBCASE("of the server") {
+        each_second([](Measurements& second) { second.set(Gauge::server_wait, 0.06); });
+        CHECK(refuses(*this, "machine_server_wait"));
+    }
+    SUBCASE("but not a few") {
+        each_second([](Measurements& second) {
+            second.set(Gauge::worker_wait, 0.04);
+            second.set(Gauge::server_wait, 0.04);
+        });
+        CHECK(not_passed().empty());
+    }
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "a server is not blamed for what others cause during the ramp") {
+    at(2).add(Count::pings_late, 3);
+    record.totals.add(Count::pings_late, 3);
+    SUBCASE("nobody is in its way") { CHECK(only_fails("pings_late")); }
+    SUBCASE("others are") {
+        for (std::size_t second = 1; second < 5; ++second) {
+            at(second).set(Gauge::machine_busy, 0.4);
+            at(second).set(Gauge::server_wait, 0.3);
+        }
+        CHECK(not_passed() == std::vector<std::string>{"pings_late"});
+        CHECK(outcome("pings_late") == Outcome::refused);
+        record.totals.add(Count::pings_late);  // after the ramp
+        CHECK(only_fails("pings_late"));
+    }
 }
 
 TEST_CASE_FIXTURE(JudgedRun, "a server that only waits for its own threads is judged") {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "loadgen/report/figures.h"
 #include "loadgen/report/generator_checks.h"
@@ -28,6 +29,26 @@ void refuse(CheckResult& check) {
     if (check.outcome == Outcome::skipped) return;
     if (check.outcome == Outcome::failed && cannot_be_feigned(check)) return;
     check.outcome = Outcome::refused;
+}
+
+/// What a slow generator or machine may cause, and what also counts during the ramp.
+struct RampFault {
+    std::string_view check;
+    Count count;
+};
+constexpr std::array ramp_faults{RampFault{"false_offline", Count::false_offline},
+                                 RampFault{"pings_late", Count::pings_late},
+                                 RampFault{"pings_unanswered", Count::pings_unanswered}};
+
+/// Refuses a check with all its faults in the ramp, in which something else was the bottleneck.
+void refuse_for_ramp(CheckResult& check, const RunRecord& record, const std::string& why) {
+    const auto fault = std::ranges::find(ramp_faults, check.name, &RampFault::check);
+    if (fault == ramp_faults.end() || check.outcome != Outcome::failed) return;
+    std::uint64_t in_ramp = 0;
+    for (const Stretch& stretch : ramp_stretches(record)) in_ramp += stretch.measured[fault->count];
+    if (in_ramp < record.totals[fault->count]) return;
+    check.outcome = Outcome::refused;
+    check.detail += "; all in the ramp: " + why;
 }
 
 const CheckResult* first_refused(const std::vector<CheckResult>& checks) {
@@ -68,6 +89,10 @@ std::vector<CheckResult> judge_run(const Scenario& scenario, const RunRecord& re
         server_checks({scenario, record, measured_stretches(record), measured_part(record)});
     auto own = generator_checks(record);
     if (first_refused(own)) std::ranges::for_each(checks, refuse);
+    const auto of_ramp = ramp_checks(record);
+    if (const auto* bottleneck_of_ramp = first_refused(of_ramp))
+        for (CheckResult& check : checks)
+            refuse_for_ramp(check, record, bottleneck_of_ramp->detail);
     std::ranges::move(own, std::back_inserter(checks));
     return checks;
 }

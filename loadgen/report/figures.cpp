@@ -35,6 +35,15 @@ Measurements judged_part(const RunRecord& record) {
     return between(record.series, part.from, std::numeric_limits<double>::infinity());
 }
 
+std::vector<Stretch> ramp_stretches(const RunRecord& record) {
+    const auto part = record.measured();
+    std::vector<Stretch> stretches;
+    if (part.length() <= 0) return stretches;
+    for (const auto& stretch : record.series)
+        if (stretch.second < part.from) stretches.push_back(stretch);
+    return stretches;
+}
+
 double mean_rate(const RunRecord& record, Count count) {
     std::uint64_t all = 0;
     std::uint32_t time = 0;

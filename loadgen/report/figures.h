@@ -18,6 +18,9 @@ Measurements measured_part(const RunRecord& record);
 std::vector<Stretch> judged_stretches(const RunRecord& record);
 Measurements judged_part(const RunRecord& record);
 
+/// The stretches before them.
+std::vector<Stretch> ramp_stretches(const RunRecord& record);
+
 /// The mean rate per second in the measured part.
 double mean_rate(const RunRecord& record, Count count);
 
@@ -38,6 +41,18 @@ double share_of_time(const std::vector<Stretch>& stretches, Holds holds) {
         if (holds(stretch.measured)) held += stretch.length;
     }
     return all > 0 ? held / all : 0;
+}
+
+/// The mean of `value_of(measured)` over the time; 0 if there was none.
+template <class ValueOf>
+double mean_of(const std::vector<Stretch>& stretches, ValueOf value_of) {
+    double all = 0;
+    double sum = 0;
+    for (const auto& stretch : stretches) {
+        all += stretch.length;
+        sum += value_of(stretch.measured) * stretch.length;
+    }
+    return all > 0 ? sum / all : 0;
 }
 
 /// The cores that programs other than the server and the generator used. Nothing if this is not

@@ -17,7 +17,7 @@ constexpr double full_machine = 0.9;     // of all cores
 constexpr double much_of_others = 0.5;   // cores
 constexpr double share_of_others = 0.2;  // of a core that other programs share with the server
 constexpr double much_waiting = 0.2;     // of the time of a worker, or of a thread of the server
-constexpr double much_stolen = 0.1;      // of all cores
+constexpr double much_stolen = 0.05;     // of all cores
 constexpr Duration late_loop = std::chrono::milliseconds(20);
 constexpr Duration standstill = std::chrono::seconds(1);
 
@@ -122,10 +122,18 @@ CheckResult check_others(const RunRecord& record, const std::vector<Stretch>& st
                              measured[Gauge::worker_wait] >= much_waiting;
         return no_room && cores_of_others(record, measured).value_or(0) >= much_of_others;
     });
+    const double waited = mean_of(stretches, [&](const Measurements& measured) {
+        const bool by_others = cores_of_others(record, measured).value_or(0) >= much_of_others;
+        return by_others ? std::max(0.0, measured[Gauge::worker_wait]) : 0;
+    });
     std::string detail =
         fmt::format("other programs used {:.2g} of {} cores", sum / time, record.machine.cores);
     if (share > 0) detail += fmt::format(", and were in the way {:.0f} % of the time", share * 100);
-    return own_check("machine_others", promise, share < too_often, sum / time, std::move(detail));
+    if (waited >= too_often)
+        detail +=
+            fmt::format("; the generator waited for a core for {:.0f} % of the time", waited * 100);
+    return own_check("machine_others", promise, share < too_often && waited < too_often, sum / time,
+                     std::move(detail));
 }
 
 /// The server's threads may also wait for each other or for the generator, which is the load's own
@@ -144,9 +152,14 @@ CheckResult check_servers_wait(const RunRecord& record, const std::vector<Stretc
         }))
         return not_visible("machine_server_wait", promise,
                            "what others used can't be told from what the server used");
+    const auto has_others = [&](const Measurements& measured) {
+        return cores_of_others(record, measured).value_or(0) >= share_of_others;
+    };
     const double share = share_of_time(stretches, [&](const Measurements& measured) {
-        return measured[Gauge::server_wait] >= much_waiting &&
-               cores_of_others(record, measured).value_or(0) >= share_of_others;
+        return measured[Gauge::server_wait] >= much_waiting && has_others(measured);
+    });
+    const double waited = mean_of(stretches, [&](const Measurements& measured) {
+        return has_others(measured) ? std::max(0.0, measured[Gauge::server_wait]) : 0;
     });
     std::string detail =
         fmt::format("the server was ready to run, but had no core, for {:.0f} % of the time",
@@ -154,11 +167,22 @@ CheckResult check_servers_wait(const RunRecord& record, const std::vector<Stretc
     if (share > 0)
         detail += fmt::format(", and other programs were in its way for {:.0f} % of the time",
                               share * 100);
-    return own_check("machine_server_wait", promise, share < too_often, level->mean,
-                     std::move(detail));
+    else if (waited >= too_often)
+        detail += ", while other programs ran";
+    return own_check("machine_server_wait", promise, share < too_often && waited < too_often,
+                     level->mean, std::move(detail));
 }
 
 }  // namespace
+
+std::vector<CheckResult> ramp_checks(const RunRecord& record) {
+    const auto stretches = ramp_stretches(record);
+    if (stretches.empty()) return {};
+    Measurements all;
+    for (const Stretch& stretch : stretches) all.merge(stretch.measured);
+    return {check_own_cpu(stretches), check_own_lag(stretches, all), check_stolen(stretches),
+            check_others(record, stretches), check_servers_wait(record, stretches)};
+}
 
 std::vector<CheckResult> generator_checks(const RunRecord& record) {
     const auto stretches = judged_stretches(record);

@@ -10,4 +10,8 @@ namespace pulsegate::load {
 /// but never failed, because a slow generator is not the server's fault.
 std::vector<CheckResult> generator_checks(const RunRecord& record);
 
+/// The same for the ramp, in which a generator may be busy. They matter only for faults in the
+/// ramp.
+std::vector<CheckResult> ramp_checks(const RunRecord& record);
+
 }  // namespace pulsegate::load
