@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -97,7 +98,7 @@ TEST_CASE("several filters are subscribed to at once, and the answer to each is 
     talk.expect("82 r k1 [ ] s'a/b' 01 s'#' 00 | 82 r k2 [ ] s'a/b' 01");
     talk.send("90 r k1 [ ] 01 87", {"subscribed granted QoS 1 not authorized"});
     CHECK(talk.client.stage() == Stage::subscribing);
-    talk.send("90 r k2 [ ] 00", {"subscribed success"});
+    talk.send("90 r k2 [ ] 00", {"subscribed from 2 success"});
     CHECK(talk.client.stage() == Stage::online);
 }
 

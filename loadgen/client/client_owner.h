@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -50,8 +51,11 @@ public:
     /// lost.
     virtual void connected(MqttClient& client, bool session_present, Time now) = 0;
 
-    /// SUBACK: a reason (or granted QoS) for each filter, in order.
-    virtual void subscribed(MqttClient& client, std::span<const Reason> reasons, Time now) = 0;
+    /// SUBACK: a reason (or granted QoS) for each filter of a SUBSCRIBE, in order. If several
+    /// SUBSCRIBEs were sent one after the other, `first` is the number of filters in those before
+    /// it. The server may answer them in any order.
+    virtual void subscribed(MqttClient& client, std::size_t first, std::span<const Reason> reasons,
+                            Time now) = 0;
 
     /// A message, which is acknowledged after this call, or by the owner
     /// (`ClientProfile::owner_acknowledges`). At QoS 2, a PUBLISH that comes after its

@@ -16,6 +16,7 @@ struct ClientSession {
     struct Subscription {
         std::uint16_t packet_id;
         std::uint16_t filters;
+        std::uint32_t first;  ///< how many filters the earlier ones without a SUBACK had
     };
 
     bool empty() const { return outflow.empty() && unreleased.empty() && subscriptions.empty(); }

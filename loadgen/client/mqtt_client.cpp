@@ -92,8 +92,9 @@ void MqttClient::subscribe(std::span<const SubscribeFilter> filters) {
     Subscribe packet;
     packet.packet_id = next_packet_id();
     packet.filters.assign(filters.begin(), filters.end());
-    session().subscriptions.push_back(
-        {packet.packet_id, static_cast<std::uint16_t>(filters.size())});
+    auto& pending = session().subscriptions;
+    const auto first = pending.empty() ? 0 : pending.back().first + pending.back().filters;
+    pending.push_back({packet.packet_id, static_cast<std::uint16_t>(filters.size()), first});
     stage_ = Stage::subscribing;
     send(packet);
 }

@@ -125,10 +125,11 @@ void MqttClient::on(const Suback& packet, Time now) {
         return unexpected(with_id("SUBACK", id, "which no SUBSCRIBE has"), now);
     if (found->filters != packet.reasons.size())
         return unexpected(with_id("SUBACK", id, "without an answer to each filter"), now);
+    const std::size_t first = found->first;
     pending.erase(found);
     if (pending.empty() && stage_ == Stage::subscribing) stage_ = Stage::online;
     drop_empty_session();
-    host_.owner.subscribed(*this, packet.reasons, now);
+    host_.owner.subscribed(*this, first, packet.reasons, now);
 }
 
 // -- messages of others --

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -71,7 +72,7 @@ private:
     void logs_in(const load::MqttClient&, Connect& packet) final;
     void connected(load::MqttClient&, bool session_present, Time now) final;
     void closed(load::MqttClient&, const load::Ending& ending, Time now) final;
-    void subscribed(load::MqttClient&, std::span<const Reason>, Time) override {}
+    void subscribed(load::MqttClient&, std::size_t, std::span<const Reason>, Time) override {}
     void received(load::MqttClient&, const Publish&, Time) override {}
     void acknowledged(load::MqttClient&, std::uint64_t, Reason, Time, Time) override {}
     void in_doubt(load::MqttClient&, std::uint64_t) override {}

@@ -137,7 +137,7 @@ void Receiver::on_end() {
     if (member_) context().messages.attend(*member_, Time());
 }
 
-void Receiver::subscribed(load::MqttClient&, std::span<const Reason> reasons, Time) {
+void Receiver::subscribed(load::MqttClient&, std::size_t, std::span<const Reason> reasons, Time) {
     is_subscribed_ = !is_error(reasons.front());
 }
 

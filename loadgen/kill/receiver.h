@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -54,7 +55,7 @@ private:
     void on_login(bool session_present) override;
     void on_end() override;
     void work(Time now) override;
-    void subscribed(load::MqttClient&, std::span<const Reason> reasons, Time) override;
+    void subscribed(load::MqttClient&, std::size_t, std::span<const Reason> reasons, Time) override;
     void received(load::MqttClient&, const Publish& publish, Time now) override;
     void received_again(load::MqttClient&, const Publish& publish, bool is_same, Time now) override;
 

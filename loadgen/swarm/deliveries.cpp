@@ -102,8 +102,7 @@ void Deliveries::received_again(SwarmClient& client, const Publish& publish, boo
 
 std::optional<QoS> Deliveries::granted(const SwarmClient& client,
                                        const Roster::Contact& contact) const {
-    if (!contact.is_room)
-        return client.filters_answered > 0 ? std::optional(client.granted) : std::nullopt;
+    if (!contact.is_room) return client.granted;
     const auto which = state_.roster.which_room(client.number(), contact.number);
     if (!which || *which >= client.room_grants.size()) return {};
     return client.room_grants[*which];

@@ -114,8 +114,9 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
         topics.push_back(state_.room_topic(room));
     std::ranges::move(watchers_.filters_of(client), std::back_inserter(topics));
     client.lacks_filters = false;
-    client.filters_answered = 0;
-    client.room_grants.clear();
+    client.granted.reset();
+    client.presence_granted.reset();
+    client.room_grants.assign(state_.roster.rooms_each(client.number()), std::nullopt);
     subscribe(client, topics);
     return false;
 }
@@ -133,9 +134,10 @@ void Logins::subscribe(SwarmClient& client, std::span<const std::string> topics)
     }
 }
 
-bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Time now) {
+bool Logins::subscribed(SwarmClient& client, std::size_t first, std::span<const Reason> reasons,
+                        Time now) {
     const auto refused = std::ranges::find_if(reasons, is_error);
-    const bool own_topic = client.filters_answered == 0;
+    const bool own_topic = first == 0;
     if (own_topic && refused != reasons.end() && refused == reasons.begin()) {
         const Reason reason = *refused;
         client.mqtt.close();
@@ -148,25 +150,28 @@ bool Logins::subscribed(SwarmClient& client, std::span<const Reason> reasons, Ti
         state_.give_example(
             fmt::format("a subscription of {} was refused: {}", who(client), name(*refused)));
     }
-    for (const Reason reason : reasons) take_grant(client, reason, now);
+    for (const Reason reason : reasons) take_grant(client, first++, reason, now);
     return client.mqtt.stage() == Stage::online && came_in(client, now);
 }
 
-// Servers answer SUBSCRIBEs in their order.
-void Logins::take_grant(SwarmClient& client, Reason reason, Time now) {
-    const std::uint32_t at = client.filters_answered++;
-    const std::uint32_t rooms = state_.roster.rooms_each(client.number());
-    const bool is_presence = at > rooms;
+// The filter is number `at` of its filters, counted from 0.
+void Logins::take_grant(SwarmClient& client, std::size_t at, Reason reason, Time now) {
+    const bool is_presence = at > client.room_grants.size();
     Measurements& second = state_.at(now);
     if (is_error(reason))
         second.add(is_presence ? Count::presence_filters_refused : Count::filters_refused);
     else if (is_presence)
         second.add(Count::presence_filters_granted);
     const QoS granted = is_error(reason) ? QoS::exactly_once : static_cast<QoS>(reason);
-    if (at == 0)
+    if (at == 0) {
         client.granted = granted;
-    else if (!is_presence)
-        client.room_grants.push_back(granted);
+    } else if (!is_presence) {
+        client.room_grants[at - 1] = granted;
+    } else if (!is_error(reason)) {
+        auto& all = client.presence_granted;
+        all = all ? Range<QoS>{std::min(all->least, granted), std::max(all->most, granted)}
+                  : Range<QoS>{granted, granted};
+    }
 }
 
 bool Logins::came_in(SwarmClient& client, Time now) {

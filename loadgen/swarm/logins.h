@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,7 +30,9 @@ public:
 
     // The server's answer to a login. Returns true if the client is online.
     [[nodiscard]] bool connected(SwarmClient& client, bool session_present, Time now);
-    [[nodiscard]] bool subscribed(SwarmClient& client, std::span<const Reason> reasons, Time now);
+    /// The reasons are those of its filters from `first` on.
+    [[nodiscard]] bool subscribed(SwarmClient& client, std::size_t first,
+                                  std::span<const Reason> reasons, Time now);
 
     /// The attempt failed; the client tries again.
     void failed(SwarmClient& client, Reason reason, std::string_view cause, Time now);
@@ -51,7 +54,8 @@ private:
     };
 
     void subscribe(SwarmClient& client, std::span<const std::string> topics);
-    void take_grant(SwarmClient& client, Reason reason, Time now);
+    void take_grant(SwarmClient& client, std::size_t at, Reason reason, Time now);
+    void miss_session(SwarmClient& client, Time now);
     bool came_in(SwarmClient& client, Time now);
     void leave_ramp(SwarmClient& client);
 

@@ -87,7 +87,8 @@ private:
     // ClientOwner
     void opened(MqttClient& mqtt, Time now) override;
     void connected(MqttClient& mqtt, bool session_present, Time now) override;
-    void subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) override;
+    void subscribed(MqttClient& mqtt, std::size_t first, std::span<const Reason> reasons,
+                    Time now) override;
     void received(MqttClient& mqtt, const Publish& message, Time now) override;
     void received_again(MqttClient& mqtt, const Publish& message, bool is_same, Time now) override;
     void acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
@@ -257,10 +258,11 @@ void Swarm::Parts::connected(MqttClient& mqtt, bool session_present, Time now) {
     if (logins.connected(client, session_present, now)) came_online(client, now);
 }
 
-void Swarm::Parts::subscribed(MqttClient& mqtt, std::span<const Reason> reasons, Time now) {
+void Swarm::Parts::subscribed(MqttClient& mqtt, std::size_t first, std::span<const Reason> reasons,
+                              Time now) {
     SwarmClient& client = state.client(mqtt);
     if (client.state != State::joining) return;
-    if (logins.subscribed(client, reasons, now)) return came_online(client, now);
+    if (logins.subscribed(client, first, reasons, now)) return came_online(client, now);
     if (client.state != State::joining) tell_failure(client, now);  // its own topic was refused
 }
 

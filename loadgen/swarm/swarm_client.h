@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,7 +55,10 @@ struct SwarmClient : AgendaEntry {
     MqttClient mqtt;
     const std::uint16_t group;
     State state = State::unborn;
-    QoS granted = QoS::exactly_once;   ///< of the subscription to its own topic, once answered
+    /// Of the subscription to its own topic; nothing while it has no SUBACK.
+    std::optional<QoS> granted;
+    /// The lowest and the highest of its subscriptions to presence; likewise.
+    std::optional<Range<QoS>> presence_granted;
     std::uint8_t pings_behind = 0;     ///< consecutive pings that were sent while another had no
                                        ///< answer
     std::uint8_t failed_attempts = 0;  ///< since it was online
@@ -79,8 +83,9 @@ struct SwarmClient : AgendaEntry {
     Oversleeping oversleeping;
     Attendance attendance;
     ReadProof read_proof;
-    std::vector<Flow> flows;       ///< by slot
-    std::vector<QoS> room_grants;  ///< like `granted`, of its rooms in the roster's order
+    std::vector<Flow> flows;  ///< by slot
+    /// Like `granted`, of its rooms in the roster's order.
+    std::vector<std::optional<QoS>> room_grants;
 };
 
 // 19,000 clients with four contacts each are 20 MB.

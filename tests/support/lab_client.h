@@ -26,8 +26,10 @@ struct ClientDiary : load::ClientOwner {
     void connected(load::MqttClient&, bool session_present, load::Time) override {
         lines.emplace_back(session_present ? "resumed" : "connected");
     }
-    void subscribed(load::MqttClient&, std::span<const Reason> reasons, load::Time) override {
+    void subscribed(load::MqttClient&, std::size_t first, std::span<const Reason> reasons,
+                    load::Time) override {
         std::string line = "subscribed";
+        if (first > 0) line += " from " + std::to_string(first);
         for (const Reason reason : reasons) line.append(" ").append(name(reason));
         lines.push_back(line);
     }
