@@ -89,6 +89,8 @@ public:
     const ClientProfile& profile() const { return profile_; }
     /// Agreed with the server; 0: none.
     std::uint16_t keepalive() const { return keepalive_; }
+    /// How long the server keeps a session of 5.0 after this connection, in seconds.
+    std::uint32_t session_expiry() const { return limits_.session_expiry; }
     /// How many messages of QoS 1 and 2 the server takes at a time.
     std::uint16_t receive_maximum() const { return limits_.receive_maximum; }
     /// Counts its connections: 1 since the first `connect`.
@@ -117,6 +119,7 @@ private:
     /// The limits that the server has declared (MQTT 5.0, section 3.2.2.3).
     struct Limits {
         std::uint32_t max_packet_size = UINT32_MAX;
+        std::uint32_t session_expiry = UINT32_MAX;
         std::uint16_t receive_maximum = UINT16_MAX;
         QoS max_qos = QoS::exactly_once;
     };

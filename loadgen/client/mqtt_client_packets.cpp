@@ -96,6 +96,8 @@ void MqttClient::on(const Connack& packet, Time now) {
 }
 
 void MqttClient::agree(const Connack& packet) {
+    if (profile_.version == Version::v5_0)
+        limits_.session_expiry = static_cast<std::uint32_t>(profile_.session_expiry.count());
     packet.properties.for_each([this](const PropertyValue& it) {
         const auto number16 = static_cast<std::uint16_t>(it.number);
         if (it.id == Property::server_keep_alive) keepalive_ = number16;
@@ -103,6 +105,7 @@ void MqttClient::agree(const Connack& packet) {
         if (it.id == Property::maximum_qos)
             limits_.max_qos = QoS{static_cast<std::uint8_t>(it.number)};
         if (it.id == Property::maximum_packet_size) limits_.max_packet_size = it.number;
+        if (it.id == Property::session_expiry_interval) limits_.session_expiry = it.number;
     });
 }
 

@@ -185,7 +185,7 @@ void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
     const ReceivedFlow nothing(receiver.attendance.stay_at_begin());
     const ReceivedFlow& flow = found == flows_.end() ? nothing : found->second;
     const bool kept =
-        state_.group(receiver).kept_session &&
+        state_.group(receiver).kept_session && !receiver.session_expired &&
         std::min(contact.qos, granted(receiver, contact).value_or(contact.qos)) > QoS::at_most_once;
     const auto outcome = flow.judge(total, receiver.attendance, kept);
 

@@ -104,10 +104,7 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
     // lost.
     if (session_present && client.mqtt.connections() == 1)
         state_.count_violation(client, "a session is present before the first login", now);
-    if (had_session) {
-        second.add(Count::session_lost);
-        state_.give_example(fmt::format("{} came back, and its session was lost", who(client)));
-    }
+    if (had_session) miss_session(client, now);
 
     std::vector<std::string> topics{state_.client_topic(client.number())};
     for (const std::uint32_t room : state_.roster.rooms_of(client.number()))
@@ -119,6 +116,17 @@ bool Logins::connected(SwarmClient& client, bool session_present, Time now) {
     client.room_grants.assign(state_.roster.rooms_each(client.number()), std::nullopt);
     subscribe(client, topics);
     return false;
+}
+
+// MQTT 5.0, 3.2.2.3.2: the server may keep a session for a shorter time than the client asked for.
+// It counts from the end of the connection, which was not before the client's last packet.
+void Logins::miss_session(SwarmClient& client, Time now) {
+    if (now - client.last_send > std::chrono::seconds(client.session_expiry)) {
+        client.session_expired = true;
+        return;
+    }
+    state_.at(now).add(Count::session_lost);
+    state_.give_example(fmt::format("{} came back, and its session was lost", who(client)));
 }
 
 // The client's own topic comes first, then its rooms, then the users that it watches.

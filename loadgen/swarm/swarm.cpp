@@ -277,6 +277,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     state.enter(client, State::online);
     client.online_since = now;
     client.keepalive = client.mqtt.keepalive();
+    client.session_expiry = client.mqtt.session_expiry();
     client.last_send = client.mqtt.before_send();
     client.oversleeping = {};
     client.pings_behind = 0;

@@ -69,9 +69,10 @@ struct SwarmClient : AgendaEntry {
     bool in_storm = false;             ///< it vanished in a storm, and is not back
     bool falls_silent = false;
     bool talks = false;
-    bool alive_for_watchers = false;     ///< its last reported state
-    bool lacks_filters = false;          ///< the server refused one of its subscriptions
-    std::uint32_t filters_answered = 0;  ///< since it last subscribed to all
+    bool alive_for_watchers = false;   ///< its last reported state
+    bool lacks_filters = false;        ///< the server refused one of its subscriptions
+    bool session_expired = false;      ///< its kept session has once ended as agreed
+    std::uint32_t session_expiry = 0;  ///< agreed in its last successful login, in seconds
 
     Time ping_at = Time::max();
     Time leave_at = Time::max();  ///< for a nap
