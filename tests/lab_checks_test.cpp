@@ -84,6 +84,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::messages_reordered).only_fails("reordered"));
     CHECK(with(Count::messages_misdirected).only_fails("misdirected"));
     CHECK(with(Count::messages_damaged).only_fails("damaged"));
+    CHECK(with(Count::messages_late).only_fails("messages_late"));
     CHECK(with(Count::unacknowledged).only_fails("acknowledged"));
     CHECK(with(Count::acknowledged_late).only_fails("acknowledged_late"));
     CHECK(with(Count::acknowledged_disorderly).only_fails("acknowledged_order"));

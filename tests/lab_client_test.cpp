@@ -248,6 +248,49 @@ TEST_CASE("messages of each QoS are sent and acknowledged") {
     CHECK(talk.client.in_flight() == 0);
 }
 
+TEST_CASE("a second PUBREC on a connection is one that no message awaits") {
+    Talk talk;
+    talk.log_in();
+    CHECK(talk.publish("a", "two", QoS::exactly_once, 12));
+    talk.send("50 r k1 | 50 r k1",
+              {"in doubt 12", "closed: PUBREC for packet identifier 1, which no message awaits"});
+}
+
+TEST_CASE("an acknowledgement that comes behind that of a later message is told") {
+    Talk talk;
+    talk.log_in();
+    for (std::uint64_t tag = 1; tag <= 2; ++tag)
+        CHECK(talk.publish("a", "one", QoS::at_least_once, tag));
+    for (std::uint64_t tag = 3; tag <= 4; ++tag)
+        CHECK(talk.publish("a", "two", QoS::exactly_once, tag));
+    SUBCASE("none does, because each QoS has an order of its own") {
+        talk.send("50 r k3 | 40 r k1 | 50 r k4 | 40 r k2 | 70 r k3 | 70 r k4",
+                  {"acknowledged 1 success", "acknowledged 2 success", "acknowledged 3 success",
+                   "acknowledged 4 success"});
+    }
+    SUBCASE("a PUBACK") {
+        talk.send("40 r k2 | 40 r k1",
+                  {"acknowledged 2 success", "overtaken 1", "acknowledged 1 success"});
+    }
+    SUBCASE("a PUBREC and a PUBCOMP") {
+        talk.send(
+            "50 r k4 | 50 r k3 | 70 r k4 | 70 r k3",
+            {"overtaken 3", "acknowledged 4 success", "overtaken 3", "acknowledged 3 success"});
+    }
+}
+
+TEST_CASE("a SUBACK belongs to the SUBSCRIBE with its packet identifier") {
+    Talk talk;
+    talk.log_in();
+    const SubscribeFilter filters[] = {{"a", {.qos = QoS::exactly_once}},
+                                       {"b", {.qos = QoS::exactly_once}},
+                                       {"c", {.qos = QoS::exactly_once}}};
+    talk.client.subscribe(std::span(filters).first(2));
+    talk.client.subscribe(std::span(filters).last(1));
+    talk.send("90 r k2 00 | 90 r k1 02 01",
+              {"subscribed from 2 success", "subscribed granted QoS 2 granted QoS 1"});
+}
+
 TEST_CASE("a message is sent with RETAIN and the properties that it has") {
     Talk talk(Version::v5_0);
     talk.log_in("20 r 00 00 [ ]");

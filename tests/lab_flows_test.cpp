@@ -161,6 +161,7 @@ TEST_CASE(
         CHECK(flow.sent_again().empty());
     }
     SUBCASE("QoS 1") {
+        flow.acknowledged(0);
         flow.acknowledged(1);
         flow.left(QoS::at_least_once, true);
         CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{2, 4}});
@@ -176,9 +177,17 @@ TEST_CASE(
 TEST_CASE("a kept session sends again what was not acknowledged") {
     SentFlow flow;
     for (int count = 0; count < 4; ++count) flow.take();
-    flow.acknowledged(1);
-    flow.connection_ended(QoS::at_least_once, true);
-    CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{2, 4}});
+    SUBCASE("acknowledged in order") {
+        flow.acknowledged(0);
+        flow.acknowledged(1);
+        flow.connection_ended(QoS::at_least_once, true);
+        CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{2, 4}});
+    }
+    SUBCASE("an acknowledgement is missing") {
+        flow.acknowledged(1);
+        flow.connection_ended(QoS::at_least_once, true);
+        CHECK(flow.sent_again().ranges() == std::vector<Numbers::Range>{{0, 1}, {2, 4}});
+    }
     CHECK(flow.in_doubt().empty());
 }
 

@@ -70,8 +70,8 @@ public:
         (void)client, (void)message, (void)is_same, (void)now;
     }
 
-    /// QoS 2: PUBREC with success, once for each that comes. The server has the message;
-    /// `acknowledged` or `in_doubt` follows.
+    /// QoS 2: PUBREC with success. The server has the message; `acknowledged` or `in_doubt`
+    /// follows.
     virtual void taken_over(MqttClient& client, std::uint64_t tag, Time now) {
         (void)client, (void)tag, (void)now;
     }
@@ -81,6 +81,11 @@ public:
     /// (`qos_not_supported`, `packet_too_large`) comes without a packet.
     virtual void acknowledged(MqttClient& client, std::uint64_t tag, Reason reason, Time sent,
                               Time now) = 0;
+
+    /// A PUBACK, PUBREC or PUBCOMP has come behind that of a later message of the same QoS.
+    virtual void overtaken(MqttClient& client, std::uint64_t tag, Time now) {
+        (void)client, (void)tag, (void)now;
+    }
 
     /// No answer will come, and the message is not sent again: the connection of a clean session
     /// ended, or a kept session is gone. The message may or may not have arrived.

@@ -184,6 +184,7 @@ void MqttClient::on(const Pubrec& packet, Time now) {
     const auto message = session().outflow.release(id);
     if (!message) return unexpected(with_id("PUBREC", id, "which no message awaits"), now);
     if (answers()) send(Pubrel{id});
+    if (message->overtaken) host_.owner.overtaken(*this, message->tag, now);
     host_.owner.taken_over(*this, message->tag, now);
 }
 
@@ -203,6 +204,7 @@ void MqttClient::settled(std::optional<Outflow::Message> message, const char* pa
     }
     if (answers()) send_messages();
     drop_empty_session();
+    if (message->overtaken) host_.owner.overtaken(*this, message->tag, now);
     host_.owner.acknowledged(*this, message->tag, reason, message->sent, now);
 }
 

@@ -1,6 +1,7 @@
 #include "loadgen/client/outflow.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace pulsegate::load {
@@ -27,6 +28,7 @@ void Outflow::add(std::uint16_t id, QoS qos, std::uint64_t tag, std::string publ
 std::optional<Outflow::Packet> Outflow::next(std::size_t window, bool keep, Time now) {
     if (waiting() == 0 || in_flight_ >= window) return std::nullopt;
     Item& item = messages_[in_flight_++];
+    item.message.overtaken = false;
     if (item.state == State::released) return Packet{{}, item.id};
     if (item.state == State::sent) item.publish.front() |= dup_flag;
     if (item.state == State::unsent) item.message.sent = now;
@@ -37,11 +39,16 @@ std::optional<Outflow::Packet> Outflow::next(std::size_t window, bool keep, Time
     return Packet{sending_, 0};
 }
 
-// Only messages in flight can be acknowledged, and mostly the oldest one is.
-Outflow::Item* Outflow::find(std::uint16_t id, QoS qos) {
-    for (std::size_t i = 0; i < in_flight_; ++i)
-        if (messages_[i].id == id) return messages_[i].qos == qos ? &messages_[i] : nullptr;
-    return nullptr;
+// Only messages in flight can be acknowledged, and mostly the oldest one is. Messages before it
+// that await the same answer are overtaken.
+Outflow::Item* Outflow::find(std::uint16_t id, QoS qos, State state) {
+    const auto end = messages_.begin() + static_cast<std::ptrdiff_t>(in_flight_);
+    const auto found =
+        std::find_if(messages_.begin(), end, [id](const Item& item) { return item.id == id; });
+    if (found == end || found->qos != qos || found->state != state) return nullptr;
+    for (auto item = messages_.begin(); item != found; ++item)
+        if (item->qos == qos && item->state == state) item->message.overtaken = true;
+    return &*found;
 }
 
 std::optional<Outflow::Message> Outflow::remove(const Item* item) {
@@ -53,25 +60,25 @@ std::optional<Outflow::Message> Outflow::remove(const Item* item) {
 }
 
 std::optional<Outflow::Message> Outflow::acknowledge(std::uint16_t id) {
-    return remove(find(id, QoS::at_least_once));
+    return remove(find(id, QoS::at_least_once, State::sent));
 }
 
 std::optional<Outflow::Message> Outflow::release(std::uint16_t id) {
-    Item* item = find(id, QoS::exactly_once);
+    Item* item = find(id, QoS::exactly_once, State::sent);
     if (!item) return std::nullopt;
+    const Message message = item->message;
     item->state = State::released;
+    item->message.overtaken = false;
     item->publish = std::string();
-    return item->message;
+    return message;
 }
 
 std::optional<Outflow::Message> Outflow::refuse(std::uint16_t id) {
-    const Item* item = find(id, QoS::exactly_once);
-    return item && item->state == State::sent ? remove(item) : std::nullopt;
+    return remove(find(id, QoS::exactly_once, State::sent));
 }
 
 std::optional<Outflow::Message> Outflow::complete(std::uint16_t id) {
-    const Item* item = find(id, QoS::exactly_once);
-    return item && item->state == State::released ? remove(item) : std::nullopt;
+    return remove(find(id, QoS::exactly_once, State::released));
 }
 
 std::vector<Outflow::Message> Outflow::take_sent() {

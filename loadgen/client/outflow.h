@@ -33,6 +33,8 @@ public:
     struct Message {
         std::uint64_t tag;
         Time sent;  ///< the first send; zero: never
+        /// A later message of its QoS got the same kind of answer before it, on this connection.
+        bool overtaken = false;
     };
 
     bool full() const { return messages_.size() >= most_messages; }
@@ -49,7 +51,8 @@ public:
 
     /// PUBACK: the message is complete. Nothing if no message of QoS 1 awaits it.
     std::optional<Message> acknowledge(std::uint16_t id);
-    /// PUBREC: the message of QoS 2, which must be released by a PUBREL. Nothing if there is none.
+    /// PUBREC: the message of QoS 2, which must be released by a PUBREL. Nothing if there is none,
+    /// or if it was released before.
     std::optional<Message> release(std::uint16_t id);
     /// PUBREC with an error: the same as `acknowledge`, for a message of QoS 2.
     std::optional<Message> refuse(std::uint16_t id);
@@ -79,7 +82,7 @@ private:
         State state = State::unsent;
     };
 
-    Item* find(std::uint16_t id, QoS qos);
+    Item* find(std::uint16_t id, QoS qos, State state);
     std::optional<Message> remove(const Item* item);
 
     std::vector<Item> messages_;

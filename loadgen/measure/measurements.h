@@ -41,18 +41,21 @@ enum class Count : std::uint8_t {
     messages_expected,  ///< deliveries that must happen; this is known at the end
     messages_received,  ///< deliveries, each counted once
     messages_lost,
-    messages_crossed,        ///< received, from a client of another node of the cluster
-    messages_lost_crossing,  ///< lost, likewise
-    messages_repeated,       ///< QoS 1, without DUP, on one connection, or after the PUBACK
-    messages_repeated_qos2,  ///< QoS 2 or QoS 0: never allowed
-    messages_reordered,      ///< after a later message of the same sender, receiver and QoS
-    messages_misdirected,    ///< for another receiver
-    messages_damaged,        ///< not what was sent, or not of this run
-    messages_in_doubt,       ///< their sender's connection broke before they were acknowledged
-    messages_missed_away,    ///< their receiver was away and keeps no session
-    messages_missed_closed,  ///< their receiver was away because the server closed it wrongly
-    messages_excused,        ///< missing because the generator let a client starve
-    acknowledged,            ///< QoS 1: PUBACK, QoS 2: PUBCOMP
+    messages_crossed,         ///< received, from a client of another node of the cluster
+    messages_lost_crossing,   ///< lost, likewise
+    messages_repeated,        ///< QoS 1, without DUP, on one connection, or after the PUBACK
+    messages_repeated_qos2,   ///< QoS 2 or QoS 0: never allowed
+    messages_reordered,       ///< after a later message of the same sender, receiver and QoS
+    messages_misdirected,     ///< for another receiver
+    messages_damaged,         ///< not what was sent, or not of this run
+    messages_late,            ///< for a connected receiver, after the scenario's `late_after`
+    messages_in_doubt,        ///< their sender's connection broke before they were acknowledged
+    messages_missed_away,     ///< their receiver was away and keeps no session
+    messages_missed_closed,   ///< their receiver was away because the server closed it wrongly
+    messages_excused,         ///< missing because the generator let a client starve
+    acknowledged,             ///< QoS 1: PUBACK, QoS 2: PUBCOMP
+    acknowledged_late,        ///< after the scenario's `late_after`
+    acknowledged_disorderly,  ///< behind an acknowledgement of a later message
     unacknowledged,
     unreleased,         ///< received at QoS 2, and the server sent no PUBREL
     publishes_refused,  ///< acknowledged with an error

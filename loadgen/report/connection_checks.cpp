@@ -81,12 +81,6 @@ std::string limits_text(const Scenario& scenario, Duration later) {
     return later == Duration::zero() ? range : fmt::format("{} after {}", show(later), range);
 }
 
-/// Only Pulsegate shows presence as the generator's watchers and questions look for it.
-bool is_pulsegate(const Evidence& seen) {
-    return seen.record.server.seems_to_be_pulsegate() || seen[Count::presence_changes] > 0 ||
-           seen[Count::presence_asked] > 0;
-}
-
 /// Three checks: too early, too late and never are different faults of a close.
 std::vector<CheckResult> expiry_checks(const Evidence& seen) {
     const auto early = fmt::format("no silent client was closed before {}",
@@ -116,12 +110,9 @@ std::vector<CheckResult> expiry_checks(const Evidence& seen) {
         return none_of(name, promise, seen[count], detail);
     };
     // MQTT sets no time within which a server must notice that a client's limit has passed.
-    const auto in_time =
-        is_pulsegate(seen)
-            ? column("expiry_late", late, Count::closed_late, "late")
-            : skipped("expiry_late", late,
-                      "only Pulsegate promises this, and the server is not known to be one "
-                      "(--metrics would show it)");
+    const auto in_time = is_pulsegate(seen)
+                             ? column("expiry_late", late, Count::closed_late, "late")
+                             : skipped("expiry_late", late, only_pulsegate);
     return {column("expiry_early", early, Count::closed_early, "early"), in_time,
             column("expiry_never", never, Count::never_closed, "still open")};
 }

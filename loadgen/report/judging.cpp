@@ -6,6 +6,11 @@
 
 namespace pulsegate::load {
 
+bool is_pulsegate(const Evidence& seen) {
+    return seen.record.server.seems_to_be_pulsegate() || seen[Count::presence_changes] > 0 ||
+           seen[Count::presence_asked] > 0;
+}
+
 CheckResult skipped(const char* name, std::string promise, std::string why) {
     return {name, std::move(promise), CheckResult::Outcome::skipped, 0, std::move(why)};
 }

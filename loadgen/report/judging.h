@@ -31,6 +31,13 @@ CheckResult hostile_check(const Evidence& seen);
 /// Did the server stand still for a second, as if it were stopped?
 CheckResult stall_check(const Evidence& seen);
 
+/// Only Pulsegate shows presence as the generator's watchers and questions look for it.
+bool is_pulsegate(const Evidence& seen);
+
+/// Why a check of what MQTT does not demand is skipped for other servers.
+inline constexpr const char* only_pulsegate =
+    "only Pulsegate promises this, and the server is not known to be one (--metrics would show it)";
+
 CheckResult skipped(const char* name, std::string promise, std::string why);
 
 /// Failed if anything was counted.

@@ -188,6 +188,8 @@ constexpr std::array troubles{
     Trouble{Count::messages_reordered, "reordered"},
     Trouble{Count::messages_misdirected, "misdirected"},
     Trouble{Count::messages_damaged, "damaged"},
+    Trouble{Count::messages_late, "messages late"},
+    Trouble{Count::acknowledged_late, "acknowledged late"},
     Trouble{Count::pings_late, "pings late"},
     Trouble{Count::presence_false_offline, "shown offline though alive"},
     Trouble{Count::presence_ghosts, "ghosts"},

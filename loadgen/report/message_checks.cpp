@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "loadgen/report/judging.h"
 #include "loadgen/units.h"
@@ -16,12 +18,12 @@ bool sends_at(const Scenario& scenario, std::size_t qos) {
 }
 
 /// A check of one kind of fault: how many there were among all deliveries.
-CheckResult message_fault(const Evidence& seen, const char* name, const char* promise, Count fault,
+CheckResult message_fault(const Evidence& seen, const char* name, std::string promise, Count fault,
                           const char* what) {
     if (seen[Count::messages_sent] == 0 && seen[fault] == 0)
-        return skipped(name, promise, "no messages were sent");
+        return skipped(name, std::move(promise), "no messages were sent");
     const auto all = std::max(seen[Count::messages_expected], seen[Count::messages_received]);
-    return none_of(name, promise, seen[fault],
+    return none_of(name, std::move(promise), seen[fault],
                    fmt::format("{} {} of {}", show_count(seen[fault]), what, show_count(all)));
 }
 
@@ -70,6 +72,39 @@ CheckResult check_released(const Evidence& seen) {
     return message_fault(seen, "released", promise, Count::unreleased, "without a PUBREL");
 }
 
+/// Messages that a kept session sends again are not judged.
+CheckResult check_late(const Evidence& seen) {
+    const auto promise = fmt::format("every message arrived within {} of its planned time",
+                                     show(seen.scenario.late_after()));
+    auto check = message_fault(seen, "messages_late", promise, Count::messages_late, "late");
+    const auto& times = seen[Timing::message];
+    if (check.outcome != CheckResult::Outcome::skipped && !times.empty())
+        check.detail += fmt::format(", the slowest took {}", show(times.max()));
+    return check;
+}
+
+CheckResult check_acknowledged_late(const Evidence& seen) {
+    const auto promise =
+        fmt::format("every acknowledgement came within {}", show(seen.scenario.late_after()));
+    const auto all = seen[Count::acknowledged];
+    const auto count = seen[Count::acknowledged_late];
+    if (all + count == 0) return skipped("acknowledged_late", promise, "nothing was acknowledged");
+    return none_of("acknowledged_late", promise, count,
+                   fmt::format("{} late of {}", show_count(count), show_count(all)));
+}
+
+/// MQTT-4.6.0-2 and -3 are rules for clients. A Pulsegate keeps them as well.
+CheckResult check_order_of_answers(const Evidence& seen) {
+    const char* promise = "messages were acknowledged in their order";
+    if (seen[Count::acknowledged] == 0)
+        return skipped("acknowledged_order", promise, "nothing was acknowledged");
+    if (!is_pulsegate(seen)) return skipped("acknowledged_order", promise, only_pulsegate);
+    const auto count = seen[Count::acknowledged_disorderly];
+    return none_of("acknowledged_order", promise, count,
+                   fmt::format("{} behind a later one of {}", show_count(count),
+                               show_count(seen[Count::acknowledged])));
+}
+
 CheckResult check_acknowledged(const Evidence& seen) {
     const char* promise = "every message of QoS 1 and 2 was acknowledged";
     const auto missing = seen[Count::unacknowledged] + seen[Count::publishes_refused];
@@ -103,8 +138,11 @@ std::vector<CheckResult> message_checks(const Evidence& seen) {
                           Count::messages_misdirected, "misdirected"),
             message_fault(seen, "damaged", "messages came as they were sent",
                           Count::messages_damaged, "damaged"),
+            check_late(seen),
             check_released(seen),
-            check_acknowledged(seen)};
+            check_acknowledged(seen),
+            check_acknowledged_late(seen),
+            check_order_of_answers(seen)};
 }
 
 }  // namespace pulsegate::load

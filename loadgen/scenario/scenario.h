@@ -127,6 +127,9 @@ struct Scenario {
     /// How many well-behaved clients are planned to have logged in by this time after the start of
     /// the run. If a group arrives slowly, its last clients may come later.
     std::uint32_t due_by(Duration elapsed) const;
+    /// A message to a connected client, and an acknowledgement, are late after this time. It leaves
+    /// room for a stall of the generator that is too short to refuse a verdict.
+    Duration late_after() const { return ping_within * 5; }
     /// The planned packets per second from all clients, in the steady state.
     double packets() const;
     /// The packets for one message of a group, including acknowledgements.

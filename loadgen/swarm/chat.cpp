@@ -1,10 +1,13 @@
 #include "loadgen/swarm/chat.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "loadgen/prefetch.h"
 #include "loadgen/truth/message.h"
+#include "loadgen/units.h"
 
 namespace pulsegate::load {
 
@@ -135,6 +138,22 @@ void Chat::acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, T
     client.read_proof.answered(tag);
     second.add(Count::acknowledged);
     second.add(Timing::acknowledgement, now - sent);
+    const Duration took = state_.loop.seen_until() - sent;
+    const bool on_this_connection = client.online() && sent >= client.online_since;
+    if (!on_this_connection || took <= state_.scenario().late_after()) return;
+    second.add(Count::acknowledged_late);
+    state_.give_example(
+        fmt::format("message {} of {} to client or room {} was acknowledged after {}", number,
+                    who(client), flow->contact.number, show(took)));
+}
+
+void Chat::overtaken(SwarmClient& client, std::uint64_t tag, Time now) {
+    state_.at(now).add(Count::acknowledged_disorderly);
+    const auto* flow = flow_of(client, tag);
+    if (!flow) return;
+    state_.give_example(
+        fmt::format("message {} of {} to client or room {} was acknowledged behind a later one",
+                    static_cast<std::uint32_t>(tag), who(client), flow->contact.number));
 }
 
 void Chat::in_doubt(SwarmClient& client, std::uint64_t tag) {

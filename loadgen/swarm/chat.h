@@ -19,6 +19,8 @@ public:
     Time next() const;
 
     void acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, Time sent, Time now);
+    /// Its acknowledgement has come behind that of a later message.
+    void overtaken(SwarmClient& client, std::uint64_t tag, Time now);
     void in_doubt(SwarmClient& client, std::uint64_t tag);
     void connection_broke(SwarmClient& client);
     /// It sends DISCONNECT.

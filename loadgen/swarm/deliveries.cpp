@@ -9,6 +9,20 @@
 
 namespace pulsegate::load {
 
+namespace {
+
+/// The clocks of workers on several machines differ by less than this.
+constexpr Duration clock_margin = std::chrono::milliseconds(100);
+
+/// Is it no property of the messages that the generator sends? The server may add user properties:
+/// a Pulsegate names the sender of chat messages. Some servers add an expiry.
+bool is_invented(const PropertyValue& property) {
+    return property.id != Property::user_property &&
+           property.id != Property::message_expiry_interval;
+}
+
+}  // namespace
+
 std::size_t Deliveries::KeyHash::operator()(const Key& key) const {
     return mix(std::uint64_t{key.receiver} << 32 | key.sender, key.slot);
 }
@@ -53,6 +67,12 @@ void Deliveries::received(SwarmClient& client, const Publish& publish, Time now)
     const auto arrival =
         flow->second.arrive(message->sequence, publish.qos, publish.dup, client.attendance.stay(),
                             client.attendance.settled(), client.read_proof);
+    const bool is_first =
+        arrival == ReceivedFlow::Arrival::first || arrival == ReceivedFlow::Arrival::behind;
+    if (is_first) {
+        check_first(client, *message, publish, now);
+        check_delay(client, *message, now);
+    }
     switch (arrival) {
         case ReceivedFlow::Arrival::behind:
             second.add(Count::messages_reordered);
@@ -135,6 +155,14 @@ void Deliveries::check_header(const SwarmClient& client, const Message& message,
     const auto contact = *state_.roster.contact(message.sender, message.slot);
     const auto grant = granted(client, contact);
     const QoS qos = std::min(contact.qos, grant.value_or(publish.qos));
+    publish.properties.for_each([&](const PropertyValue& property) {
+        if (!is_invented(property)) return;
+        state_.at(now).add(Count::messages_damaged);
+        state_.give_example(
+            fmt::format("message {} from client {} came to {} with a property that "
+                        "nobody sent: {}",
+                        message.sequence, message.sender, who(client), name(property.id)));
+    });
     if (publish.qos == qos && !publish.retain && state_.is_topic_of(contact, publish.topic)) return;
     state_.at(now).add(Count::messages_damaged);
     state_.give_example(fmt::format(
@@ -143,6 +171,33 @@ void Deliveries::check_header(const SwarmClient& client, const Message& message,
         publish.retain ? " with RETAIN" : "",
         contact.is_room ? state_.room_topic(contact.number) : state_.client_topic(contact.number),
         static_cast<int>(qos)));
+}
+
+// MQTT-3.3.1-1: only what is sent again has DUP, and MQTT-4.4.0-1: it is sent again on a later
+// connection of the same session. What was sent after this connection began was never sent before.
+void Deliveries::check_first(const SwarmClient& client, const Message& message,
+                             const Publish& publish, Time now) {
+    const bool may_come_again =
+        state_.resumed(client) &&
+        (!client.online() || state_.local(message.planned) <= client.online_since + clock_margin);
+    if (!publish.dup || may_come_again) return;
+    state_.at(now).add(Count::messages_damaged);
+    state_.give_example(fmt::format("message {} from client {} came to {} with DUP the first time",
+                                    message.sequence, message.sender, who(client)));
+}
+
+// A sender that keeps its session may have sent the message again after it was away.
+void Deliveries::check_delay(const SwarmClient& client, const Message& message, Time now) {
+    const Time planned = state_.local(message.planned);
+    const bool was_there = client.online() && planned >= client.online_since;
+    const bool may_be_old = state_.roster.group(message.sender).kept_session;
+    const Duration took = state_.loop.seen_until() - planned;
+    if (!was_there || may_be_old || took <= state_.scenario().late_after()) return;
+    state_.at(now).add(Count::messages_late);
+    state_.give_example(
+        fmt::format("message {} from client {} came to {} {} after its planned "
+                    "time",
+                    message.sequence, message.sender, who(client), show(took)));
 }
 
 // -- what should have arrived --
@@ -187,7 +242,9 @@ void Deliveries::judge(SwarmClient& receiver, const Roster::Contact& contact,
     const bool kept =
         state_.group(receiver).kept_session && !receiver.session_expired &&
         std::min(contact.qos, granted(receiver, contact).value_or(contact.qos)) > QoS::at_most_once;
-    const auto outcome = flow.judge(total, receiver.attendance, kept);
+    const Duration spread =
+        state_.assignment.target.cluster ? ReceivedFlow::time_to_spread : clock_margin;
+    const auto outcome = flow.judge(total, receiver.attendance, kept, spread);
 
     Measurements& sum = state_.at(now);
     sum.add(Count::messages_expected, outcome.received + outcome.lost);

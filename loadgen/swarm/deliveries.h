@@ -48,6 +48,9 @@ private:
     void damaged(const SwarmClient& client, const Publish& publish, Time now);
     void check_header(const SwarmClient& client, const Message& message, const Publish& publish,
                       Time now);
+    void check_first(const SwarmClient& client, const Message& message, const Publish& publish,
+                     Time now);
+    void check_delay(const SwarmClient& client, const Message& message, Time now);
     void count_unreleased(Time now);
     void judge(SwarmClient& receiver, const Roster::Contact& contact, const FlowTotal& total,
                Time now);

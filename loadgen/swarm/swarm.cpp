@@ -93,6 +93,7 @@ private:
     void received_again(MqttClient& mqtt, const Publish& message, bool is_same, Time now) override;
     void acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
                       Time now) override;
+    void overtaken(MqttClient& mqtt, std::uint64_t tag, Time now) override;
     void in_doubt(MqttClient& mqtt, std::uint64_t tag) override;
     void ping_answered(MqttClient& mqtt, Time sent, Time now) override;
     void closed(MqttClient& mqtt, const Ending& ending, Time now) override;
@@ -313,6 +314,11 @@ void Swarm::Parts::received_again(MqttClient& mqtt, const Publish& message, bool
 void Swarm::Parts::acknowledged(MqttClient& mqtt, std::uint64_t tag, Reason reason, Time sent,
                                 Time now) {
     chat.acknowledged(state.client(mqtt), tag, reason, sent, now);
+}
+
+void Swarm::Parts::overtaken(MqttClient& mqtt, std::uint64_t tag, Time now) {
+    SwarmClient& client = state.client(mqtt);
+    if (client.state != State::hostile) chat.overtaken(client, tag, now);
 }
 
 void Swarm::Parts::in_doubt(MqttClient& mqtt, std::uint64_t tag) {

@@ -60,6 +60,10 @@ public:
     /// Silence after which the server must close it; zero: never. It belongs to the last successful
     /// login: a new attempt changes nothing for the earlier connection.
     Duration limit_of(const SwarmClient& client) const;
+    /// Has it a session that may be older than its connection? Then messages may come again.
+    bool resumed(const SwarmClient& client) const {
+        return group(client).kept_session && client.mqtt.connections() > 1;
+    }
     /// Call it before and after sends, so that a silence that is too long is noticed.
     void note_sends(SwarmClient& client);
     SilenceAtClose silence_of(const SwarmClient& client, Time now) const;

@@ -4,13 +4,6 @@
 
 namespace pulsegate::load {
 
-namespace {
-
-/// For this long after a SUBACK, other nodes of a cluster may not know the subscription yet.
-constexpr Duration time_to_spread = std::chrono::seconds(5);
-
-}  // namespace
-
 ReceivedFlow::Arrival ReceivedFlow::arrive(std::uint32_t number, QoS qos, bool dup,
                                            std::uint32_t stay, Time settled,
                                            const ReadProof& proof) {
@@ -70,18 +63,17 @@ bool ReceivedFlow::fill(std::uint32_t number) {
 // The first number in the gap that had to be delivered; so had all later ones. The end of the gap
 // if there is none.
 std::uint32_t ReceivedFlow::first_owed(const FlowTotal& total, const Gap& gap,
-                                       const Attendance& receiver, bool kept, bool may_still_come) {
+                                       const Attendance& receiver, bool kept, Duration spread) {
     if (gap.before == gap.after) return gap.from;
-    if (may_still_come) return gap.to;
     if (kept && gap.before > 0) return gap.from;
     // The server keeps nothing for a client that has never been connected.
     const Time since = kept ? receiver.first_settled() : gap.settled;
     if (since == Time::max()) return gap.to;
-    return total.times.first_after(since + time_to_spread, gap.from, gap.to);
+    return total.times.first_after(since + spread, gap.from, gap.to);
 }
 
 ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendance& receiver,
-                                          bool kept) const {
+                                          bool kept, Duration spread) const {
     Outcome outcome;
     const std::uint32_t seen = std::min(next_, total.sent);
     outcome.received = seen;
@@ -95,7 +87,10 @@ ReceivedFlow::Outcome ReceivedFlow::judge(const FlowTotal& total, const Attendan
             outcome.in_doubt += in_doubt;
             return to - from - in_doubt;
         };
-        const auto owed = first_owed(total, gap, receiver, kept, may_still_come);
+        const bool is_same_stay = gap.before == gap.after;
+        const auto owed = may_still_come && !is_same_stay
+                              ? gap.to
+                              : first_owed(total, gap, receiver, kept, spread);
         if (const auto lost = count(owed, gap.to); lost > 0) {
             outcome.lost += lost;
             outcome.example = owed;

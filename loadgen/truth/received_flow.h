@@ -51,8 +51,13 @@ public:
         std::uint32_t example = 0;
     };
 
-    /// `kept`: the server keeps such messages while the receiver is absent.
-    Outcome judge(const FlowTotal& total, const Attendance& receiver, bool kept) const;
+    /// For this long after a SUBACK, other nodes of a cluster may not know the subscription yet.
+    static constexpr Duration time_to_spread = std::chrono::seconds(5);
+
+    /// `kept`: the server keeps such messages while the receiver is absent. `spread`: for how long
+    /// after it has subscribed the receiver may miss messages.
+    Outcome judge(const FlowTotal& total, const Attendance& receiver, bool kept,
+                  Duration spread = time_to_spread) const;
 
 private:
     /// The missing numbers [from, to), the receiver's stays when it got the neighbours, and when it
@@ -79,7 +84,7 @@ private:
     void note_part(const ReadProof& proof);
     void forget_lost(const ReadProof& proof);
     static std::uint32_t first_owed(const FlowTotal& total, const Gap& gap,
-                                    const Attendance& receiver, bool kept, bool may_still_come);
+                                    const Attendance& receiver, bool kept, Duration spread);
 
     std::uint32_t next_ = 0;
     std::uint32_t stay_;              ///< stay in which the last new number came

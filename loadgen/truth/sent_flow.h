@@ -24,9 +24,12 @@ public:
         take();
     }
 
-    /// Acknowledgements come in order (MQTT-4.6.0-2 to -4).
+    /// Acknowledgements mostly come in order. Numbers that are skipped may still be unacknowledged
+    /// when the connection ends, and then a kept session sends them again.
     void acknowledged(std::uint32_t number) {
-        if (number >= acknowledged_) acknowledged_ = number + 1;
+        if (number < acknowledged_) return;
+        if (number > acknowledged_) details().sent_again.add(acknowledged_, number);
+        acknowledged_ = number + 1;
     }
     void doubt(std::uint32_t number) { details().in_doubt.add(number); }
 

@@ -42,6 +42,9 @@ struct ClientDiary : load::ClientOwner {
                         load::Time) override {
         lines.push_back((is_same ? "again " : "another ") + std::string(message.payload));
     }
+    void overtaken(load::MqttClient&, std::uint64_t tag, load::Time) override {
+        lines.push_back("overtaken " + std::to_string(tag));
+    }
     void taken_over(load::MqttClient&, std::uint64_t tag, load::Time) override {
         taken_over_tags.push_back(tag);
     }
