@@ -95,6 +95,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::presence_out_of_order).only_fails("presence_order"));
     CHECK(with(Count::presence_contradicted).only_fails("presence_states"));
     CHECK(with(Count::presence_missing).only_fails("presence_missing"));
+    CHECK(with(Count::presence_late).only_fails("presence_late"));
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
 

@@ -94,6 +94,40 @@ TEST_CASE("an online that waited for the generator makes no ghost of the life be
     }
 }
 
+TEST_CASE("a login that is shown late is a fault, if the user is still there and watched") {
+    const auto came_back = [](Duration stays, Duration shown_after, Presence::Observation more,
+                              Duration watched_since = 0s) {
+        WatchedUser user = who_has_left();
+        user.happens(Liveness::Kind::online, 30s, 200ms);
+        if (stays < 100s) user.happens(Liveness::Kind::gone, 30s + stays);
+        user.told(true, 30s + shown_after, 3, more);
+        if (stays < 100s) user.told(false, 30s + stays + 600ms, 4);
+        FaultKinds kinds;
+        const auto bounds = [&](std::uint32_t) {
+            return Presence::Bounds{WatchedUser::slack, WatchedUser::slack,
+                                    WatchedUser::begin + watched_since};
+        };
+        for (const auto& fault : user.presence.judge(WatchedUser::begin + 300s, bounds).faults)
+            kinds.push_back(fault.kind);
+        return kinds;
+    };
+    const FaultKinds late{FaultKind::shown_late};
+    CHECK(came_back(100s, 1'200ms, {}) == FaultKinds{});
+    CHECK(came_back(100s, 1'400ms, {}) == late);
+    CHECK(came_back(100s, 1'400ms, {.delay = 200ms}) == FaultKinds{});
+    CHECK(came_back(100s, 1'400ms, {.may_have_waited = true}) == FaultKinds{});
+    CHECK(came_back(100s, 1'400ms, {.snapshot = true}) == FaultKinds{});
+    CHECK(came_back(100s, 1'400ms, {}, 31s) == FaultKinds{});
+    CHECK(came_back(1s, 1'400ms, {}) == FaultKinds{});
+
+    for (const Duration shown_after : {10s, 11s}) {
+        WatchedUser user;
+        user.happens(Liveness::Kind::online, 1s);
+        user.told(true, 1s + shown_after, 1);
+        CHECK(user.faults() == (shown_after > 10s ? late : FaultKinds{}));
+    }
+}
+
 TEST_CASE("a change that only a stall made last was not hidden") {
     const auto skipped = [](Duration delay) {
         WatchedUser user;

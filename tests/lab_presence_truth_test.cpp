@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "loadgen/truth/presence.h"
+#include "loadgen/truth/presence_text.h"
 
 namespace pulsegate::load {
 
@@ -170,7 +173,7 @@ TEST_CASE(
             return scene.presence
                 .judge(end,
                        [&](std::uint32_t) {
-                           return Presence::Bounds{bounds.slack, since};
+                           return Presence::Bounds{.slack = bounds.slack, .watched_since = since};
                        })
                 .faults.size();
         };
@@ -286,7 +289,7 @@ TEST_CASE("a user that was never shown is found once, if a watcher was there lon
         return scene.presence
             .judge(start + 40s,
                    [&](std::uint32_t) {
-                       return Presence::Bounds{bounds.slack, since};
+                       return Presence::Bounds{.slack = bounds.slack, .watched_since = since};
                    })
             .faults.size();
     };
@@ -420,8 +423,9 @@ TEST_CASE("an answer that shows a user as offline that has long been alive is fa
         scene.shows(false, 200s, 3);
         return scene.faults();
     };
-    CHECK(answered_at(12s) == Faults{Fault::Kind::false_offline});
-    CHECK(answered_at(150s) == Faults{Fault::Kind::false_offline});
+    const Faults both{Fault::Kind::false_offline, Fault::Kind::shown_late};
+    CHECK(answered_at(12s) == both);
+    CHECK(answered_at(150s) == both);
     CHECK(answered_at(10s) == Faults{});  // the login may have taken as long
 }
 
@@ -457,20 +461,33 @@ TEST_CASE("facts of liveness survive the way to another worker") {
     CHECK(!take_liveness(in));
 }
 
-TEST_CASE("presence is read from the topic and from the events file") {
-    const auto topic = read_presence(
-        R"({"user":"bob","state":"online","since":"2026-11-20T14:12:45.135Z","version":1795183965135,"cause":"login"})");
-    REQUIRE(topic);
-    CHECK(topic->online);
-    CHECK(topic->version == 1'795'183'965'135);
-    const auto event =
-        read_presence(R"({"user":"eve","state":"offline","cause":"timeout","version":17})");
-    REQUIRE(event);
-    CHECK(!event->online);
-    CHECK(!read_presence(R"({"state":"away","version":1})"));
-    CHECK(!read_presence(R"({"state":"online"})"));
-    CHECK(!read_presence(R"({"state":"online","version":"x"})"));
-    CHECK(!read_presence(""));
+TEST_CASE("presence is read from its topic, and must be what Pulsegate's documents say") {
+    const auto fault = [](std::string_view json) {
+        const auto text = read_presence(json);
+        return text ? fault_of(*text, "bob") : "unreadable";
+    };
+    const auto text = read_presence(
+        R"({"user":"bob","state":"online","since":"2026-11-20T14:12:45.135Z","version":1795183965135,"cause":"login",)"
+        R"("devices":[{"client":"bob-phone","since":"2026-11-20T14:12:45.135Z"}]})");
+    REQUIRE(text);
+    CHECK(text->online);
+    CHECK(text->version == 1'795'183'965'135);
+    CHECK(text->devices == std::vector<std::string>{"bob-phone"});
+    CHECK(fault_of(*text, "bob").empty());
+    CHECK(fault_of(*text, "eve") == "it is about bob");
+    CHECK(fault(R"({"user":"bob","state":"online","version":1,"cause":"login","devices":[]})") ==
+          "");
+    CHECK(fault(R"({"user":"bob","state":"offline","version":1,"cause":"login","devices":[]})") ==
+          "login is no cause of offline");
+    CHECK(fault(R"({"user":"bob","state":"offline","version":1,"cause":"timeout",)"
+                R"("devices":[{"client":"x"}]})") == "the user is offline and has devices");
+    for (const char* bad :
+         {R"({"user":"bob","state":"away","version":1,"cause":"login","devices":[]})",
+          R"({"user":"bob","state":"online","version":"x","cause":"login","devices":[]})",
+          R"({"user":"bob","state":"online","cause":"login","devices":[]})",
+          R"({"user":"bob","state":"online","version":1,"cause":"login"})",
+          R"({"user":"bob","state":"online","version":1,"devices":[]})", ""})
+        CHECK(fault(bad) == "unreadable");
 }
 
 }  // namespace pulsegate::load

@@ -29,8 +29,11 @@ Group& add_group(Scenario& scenario, std::uint32_t clients) {
 }
 
 std::string presence_notation(const std::string& filter, std::string_view state, int version) {
-    return "30 r s'" + filter + "' '{\"state\":\"" + std::string(state) +
-           "\",\"version\":" + std::to_string(version) + "}'";
+    const std::string user = filter.substr(filter.find('/') + 1);
+    const std::string cause = state == "online" ? "login" : "timeout";
+    return "32 r s'" + filter + "' k9 '{\"user\":\"" + user + "\",\"state\":\"" +
+           std::string(state) + "\",\"version\":" + std::to_string(version) + ",\"cause\":\"" +
+           cause + "\",\"devices\":[]}'";
 }
 
 /// One client in one room, to which it writes at QoS 2, and nobody else does.

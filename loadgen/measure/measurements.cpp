@@ -99,6 +99,7 @@ constexpr std::array<MeasureRow<Count>, counts_size> count_rows{{
     {Count::presence_contradicted,
      {"presence_contradicted", "", "presence states that differ for one version"}},
     {Count::presence_missing, {"presence_missing", "", "changes of presence that were not shown"}},
+    {Count::presence_late, {"presence_late", "", "logins that were shown late"}},
     {Count::presence_unseen, {"presence_unseen", "", "users who were online and never shown"}},
     {Count::presence_asked, {"presence_asked", "", "users whose presence was asked for by HTTP"}},
     {Count::presence_unanswered,

@@ -77,6 +77,7 @@ enum class Count : std::uint8_t {
     presence_out_of_order,   ///< an older version after a newer one
     presence_contradicted,   ///< a different state than before for the same version
     presence_missing,        ///< a change that at least one watcher was not told
+    presence_late,           ///< a login that was shown late to all watchers
     presence_unseen,         ///< a user that no watcher was ever told about
     // The server's HTTP answers to questions for users' presence.
     presence_asked,       ///< users

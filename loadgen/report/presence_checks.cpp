@@ -66,6 +66,8 @@ std::vector<CheckResult> watchers_checks(const Evidence& seen) {
          Count::presence_contradicted, "contradicted"},
         {"presence_missing", "watchers were told of every change", Count::presence_missing,
          "missing"},
+        {"presence_late", "watchers were told of logins in time", Count::presence_late,
+         "shown late"},
         {"presence_unseen", "every user who was online was shown as online at least once",
          Count::presence_unseen, "never shown"},
     };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 namespace pulsegate::load {
 
@@ -14,9 +16,9 @@ constexpr int slow_reader_buffer = 4096;
 /// The server's clock may be ahead of ours by this.
 constexpr Duration clock_difference = std::chrono::milliseconds(500);
 
-IdentitySettings identity_settings(const Assignment& assignment) {
+IdentitySettings identity_settings(const Assignment& assignment, const std::string& client_ids) {
     IdentitySettings settings = assignment.target.identity;
-    settings.client_id = fmt::format("loadgen-{:x}-{{n}}", assignment.run);
+    settings.client_id = client_ids + "{n}";
     return settings;
 }
 
@@ -27,7 +29,9 @@ bool is_websocket(TransportKind kind) {
 
 }  // namespace
 
-Profiles::Profiles(const Assignment& assignment) : identities_(identity_settings(assignment)) {
+Profiles::Profiles(const Assignment& assignment)
+    : client_ids_(fmt::format("loadgen-{:x}-", assignment.run)),
+      identities_(identity_settings(assignment, client_ids_)) {
     const auto& groups = assignment.scenario.groups;
     if (std::ranges::any_of(groups, [](const Group& its) { return is_tls(its.transport); }))
         tls_ = std::make_unique<TlsContext>(
@@ -63,6 +67,15 @@ ClientProfile Profiles::make(const Group& group, const Assignment& assignment) {
 std::string Profiles::presence_name(std::uint32_t number) const {
     const std::string user = identities_.user(number);
     return user.empty() ? identities_.client_id(number) : user;
+}
+
+std::optional<std::uint32_t> Profiles::number_of(std::string_view client_id) const {
+    if (!client_id.starts_with(client_ids_)) return std::nullopt;
+    const auto digits = client_id.substr(client_ids_.size());
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+    return is_number ? std::optional(number) : std::nullopt;
 }
 
 bool Profiles::token_expired(std::uint32_t number, Time now) const {

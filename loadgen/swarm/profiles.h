@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "loadgen/client/identities.h"
 #include "loadgen/client/profile.h"
@@ -22,6 +26,9 @@ public:
     /// The name under which the server shows the presence of a client.
     std::string presence_name(std::uint32_t number) const;
 
+    /// The number of the client of this run with this client identifier.
+    std::optional<std::uint32_t> number_of(std::string_view client_id) const;
+
     /// Presence belongs to users. Several clients may be one user; the first client's number
     /// identifies the user.
     std::uint32_t user_of(std::uint32_t number) const { return identities_.first_of_user(number); }
@@ -32,6 +39,7 @@ public:
 private:
     ClientProfile make(const Group& group, const Assignment& assignment);
 
+    const std::string client_ids_;  ///< the beginning of the run's client identifiers
     Identities identities_;
     std::unique_ptr<TlsContext> tls_;
     std::deque<ClientProfile> profiles_;  ///< by group

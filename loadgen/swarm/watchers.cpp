@@ -84,16 +84,61 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
     }
     const auto text = read_presence(message.payload);
     if (!text) {
-        state_.at(now).add(Count::messages_damaged);
-        state_.give_example(
-            fmt::format("{} was told presence that it can't read: {}", who(client), message.topic));
+        damaged(client, message, "it can't be read", now);
         return true;
     }
+    check(client, *watched, message, *text, now);
     const Time since = client.online() ? state_.common(client.online_since) : Time::max();
     observed({client.number(), *watched, text->online, text->version, state_.common(now),
               message.retain, since, message.dup, delay_at(now), may_have_waited(client, now)},
              now);
     return true;
+}
+
+void Watchers::damaged(const SwarmClient& client, const Publish& message, std::string_view what,
+                       Time now) {
+    state_.at(now).add(Count::messages_damaged);
+    state_.give_example(
+        fmt::format("{} was told presence in {}: {}", who(client), message.topic, what));
+}
+
+/// A Pulsegate sends presence at QoS 1, or at the granted QoS if that is lower. A state may have
+/// RETAIN at any time, because a watcher that was slow is told the latest states like that.
+void Watchers::check(const SwarmClient& client, std::uint32_t user, const Publish& message,
+                     const PresenceText& text, Time now) {
+    const auto right = [](QoS granted) { return std::min(granted, QoS::at_least_once); };
+    const auto& grants = client.presence_granted;
+    if (grants && (message.qos < right(grants->least) || message.qos > right(grants->most)))
+        damaged(client, message, fmt::format("QoS {}", static_cast<int>(message.qos)), now);
+    if (message.dup && !state_.resumed(client))
+        damaged(client, message, "DUP, and it was never sent before", now);
+    if (lacks_retain(client, user, message, text))
+        damaged(client, message, "a state from before its subscription, without RETAIN", now);
+    if (!message.properties.empty())
+        damaged(client, message, "properties that presence does not have", now);
+    if (const std::string fault = fault_of(text, profiles_.presence_name(user)); !fault.empty())
+        damaged(client, message, fault, now);
+    else if (const auto* stranger = stranger_in(text, user))
+        damaged(client, message, fmt::format("{} is a client of another user", *stranger), now);
+}
+
+// MQTT-3.3.1-8: what is sent because of a new subscription has RETAIN.
+bool Watchers::lacks_retain(const SwarmClient& client, std::uint32_t user, const Publish& message,
+                            const PresenceText& text) const {
+    if (message.retain || message.dup || !client.online()) return false;
+    if (state_.resumed(client) || state_.assignment.target.cluster) return false;
+    const Time since = state_.common(client.online_since) - state_.closes.tick;
+    return presence_.was_told(user, text.version, since);
+}
+
+/// A listed device that is a client of this run, but of another user; null if there is none.
+const std::string* Watchers::stranger_in(const PresenceText& text, std::uint32_t user) const {
+    const auto is_stranger = [&](const std::string& device) {
+        const auto number = profiles_.number_of(device);
+        return number && *number < state_.roster.clients() && profiles_.user_of(*number) != user;
+    };
+    const auto found = std::ranges::find_if(text.devices, is_stranger);
+    return found == text.devices.end() ? nullptr : &*found;
 }
 
 /// How long an event that is read now may have waited because of the generator.
@@ -104,7 +149,7 @@ Duration Watchers::delay_at(Time now) const {
 
 /// In a kept session, a report may have waited while the client was away.
 bool Watchers::may_have_waited(const SwarmClient& client, Time now) const {
-    return state_.group(client).kept_session && client.mqtt.connections() > 1 &&
+    return state_.resumed(client) &&
            (!client.online() || now - client.online_since <= Presence::settling);
 }
 
@@ -198,9 +243,15 @@ void Watchers::judge_last(Time until, Duration slack, Presence::Verdict& verdict
 void Watchers::judge(Time now) {
     const Duration slack = state_.closes.tick + state_.closes.tolerance;
     const auto since = watched_since();
+    // After a storm, and between nodes, logins may be shown later.
+    const bool is_slower =
+        state_.assignment.target.cluster ||
+        std::ranges::any_of(state_.scenario().groups, [](const Group& its) { return its.storm; });
+    const Duration login_slack = is_slower ? Presence::settling : slack;
     const auto bounds_of = [&](std::uint32_t user) {
         const auto found = since.find(user);
-        return Presence::Bounds{slack, found == since.end() ? Time::max() : found->second};
+        return Presence::Bounds{slack, login_slack,
+                                found == since.end() ? Time::max() : found->second};
     };
     // Later reports may be unread, or late because of the generator.
     const Time read = std::min(now, state_.loop.seen_until());
@@ -231,6 +282,10 @@ void Watchers::judge(Time now) {
             case Kind::missing:
                 sum.add(Count::presence_missing);
                 what = "was never shown as online after its login";
+                break;
+            case Kind::shown_late:
+                sum.add(Count::presence_late);
+                what = "was shown as online late after its login";
                 break;
             case Kind::unseen:
                 sum.add(Count::presence_unseen);

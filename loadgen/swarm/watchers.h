@@ -11,6 +11,7 @@
 #include "loadgen/swarm/profiles.h"
 #include "loadgen/swarm/swarm_state.h"
 #include "loadgen/truth/presence.h"
+#include "loadgen/truth/presence_text.h"
 
 namespace pulsegate::load {
 
@@ -67,6 +68,13 @@ private:
     std::vector<std::uint32_t> users_watched_by(std::uint32_t watcher) const;
     bool watches(const SwarmClient& client, std::uint32_t user) const;
     std::unordered_map<std::uint32_t, Time> watched_since() const;
+    void damaged(const SwarmClient& client, const Publish& message, std::string_view what,
+                 Time now);
+    void check(const SwarmClient& client, std::uint32_t user, const Publish& message,
+               const PresenceText& text, Time now);
+    bool lacks_retain(const SwarmClient& client, std::uint32_t user, const Publish& message,
+                      const PresenceText& text) const;
+    const std::string* stranger_in(const PresenceText& text, std::uint32_t user) const;
     void judge_last(Time until, Duration slack, Presence::Verdict& verdict) const;
     void tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duration limit);
     Duration delay_at(Time now) const;

@@ -1,7 +1,6 @@
 #include "loadgen/truth/presence.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -96,6 +95,13 @@ void Presence::note_skips(const Observation& seen, std::uint64_t last, const Cha
                 {{Verdict::Fault::Kind::hidden, seen.user, change->first, seen.observer},
                  std::max(next, change->first) - change->first});
     }
+}
+
+bool Presence::was_told(std::uint32_t user, std::uint64_t version, Time before) const {
+    const auto found = changes_.find(user);
+    if (found == changes_.end()) return false;
+    const auto change = std::ranges::lower_bound(found->second, version, {}, &Change::version);
+    return change != found->second.end() && change->version == version && change->first < before;
 }
 
 void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }
@@ -283,7 +289,16 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
             verdict.faults.push_back({Kind::missing, user, life.from});
     } else if (!news->snapshot) {
         verdict.appearances.push_back(std::max(news->first - life.from, Duration::zero()));
+        if (shown_late(*news, news == changes.begin(), life, to, bounds))
+            verdict.faults.push_back({Kind::shown_late, user, life.from});
     }
+}
+
+bool Presence::shown_late(const Change& news, bool is_new, const Life& life, Time to,
+                          const Bounds& bounds) {
+    if (news.waited || bounds.watched_since > life.logged_in) return false;
+    const Time deadline = life.logged_in + (is_new ? settling : bounds.login_slack);
+    return deadline < to && deadline < news.earliest;
 }
 
 // If the next report came as a snapshot, or waited for its watcher, it is unknown whether anybody
@@ -306,22 +321,6 @@ bool Presence::surely_shown(const Changes& changes, Time at) {
         return (change.online ? change.first : change.earliest) <= at;
     });
     return last != changes.rend() && last->online;
-}
-
-std::optional<PresenceText> read_presence(std::string_view json) {
-    const auto behind = [json](std::string_view key) {
-        const auto at = json.find(key);
-        return at == json.npos ? std::string_view() : json.substr(at + key.size());
-    };
-    PresenceText text;
-    const auto state = behind("\"state\":\"");
-    text.online = state.starts_with("online\"");
-    if (!text.online && !state.starts_with("offline\"")) return {};
-    const auto version = behind("\"version\":");
-    const auto [end, error] =
-        std::from_chars(version.data(), version.data() + version.size(), text.version);
-    if (version.empty() || error != std::errc()) return {};
-    return text;
 }
 
 }  // namespace pulsegate::load

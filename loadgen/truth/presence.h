@@ -37,8 +37,8 @@ void put(const Liveness& fact, Buffer& out);
 ///
 /// A presence server may skip changes of a client that comes and goes quickly, and may be a little
 /// late. So only lasting errors are faults: an offline that no end of the user explains, an online
-/// that no login explains or that stays beyond the limits of all clients, a login that is never
-/// shown, a change that one observer is told long after another.
+/// that no login explains or that stays beyond the limits of all clients, a login that is shown
+/// late or never, a change that one observer is told long after another.
 class Presence {
 public:
     /// A watcher may be told of an offline this late after the client is back, because a server
@@ -67,6 +67,9 @@ public:
     enum class Order : std::uint8_t { news, repeated, out_of_order, contradiction };
     Order observed(const Observation& told);
 
+    /// Was an observer told this version before that time?
+    bool was_told(std::uint32_t user, std::uint64_t version, Time before) const;
+
     void happened(std::uint32_t user, const Liveness& fact);
     bool nothing_observed() const { return changes_.empty(); }
 
@@ -77,6 +80,7 @@ public:
                 false_online,
                 ghost,
                 missing,
+                shown_late,  ///< its login, to all observers
                 unseen,
                 hidden,
                 late,
@@ -95,7 +99,10 @@ public:
 
     /// The limits for a user.
     struct Bounds {
-        Duration slack{};  ///< allowed delay of a shown login, and of an offline after the limit
+        Duration slack{};  ///< allowed delay of an offline after the limit
+        /// Allowed delay of a shown login. A user who is new to the observers may be shown later,
+        /// within `settling`, because the server may store new users first.
+        Duration login_slack = settling;
         /// The time since which an observer has watched without a break. A state that was never
         /// shown is only a fault if somebody watched.
         Time watched_since = Time::min();
@@ -175,6 +182,9 @@ private:
                               Verdict& verdict);
     static void judge_life(std::uint32_t user, const Life& life, Time until, const Changes& changes,
                            const Bounds& bounds, Verdict& verdict);
+    /// Was it late, although the user was still online and observed?
+    static bool shown_late(const Change& news, bool is_new, const Life& life, Time to,
+                           const Bounds& bounds);
     /// Was the user online for long enough to be shown, and was there an observer?
     static bool due(Time from, Time to, const Bounds& bounds);
     /// Was the user shown as online at that time?
@@ -194,13 +204,5 @@ private:
     std::unordered_map<std::uint32_t, std::vector<Liveness>> facts_;
     std::vector<Skip> skips_;
 };
-
-/// "online" and a version from the JSON of a presence topic. Nothing if it is not such JSON.
-/// Watchers get many of them, so it looks for these two only.
-struct PresenceText {
-    bool online = false;
-    std::uint64_t version = 0;
-};
-[[nodiscard]] std::optional<PresenceText> read_presence(std::string_view json);
 
 }  // namespace pulsegate::load
