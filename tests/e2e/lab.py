@@ -57,7 +57,7 @@ def is_refused(record):
 
 def late(record):
     """The promises about time, if the machine was too busy for a verdict: the server may have had to wait as well."""
-    return {"pings_late", "expiry_late"} if is_refused(record) else set()
+    return {"pings_late", "expiry_late", "messages_late", "acknowledged_late", "presence_late"} if is_refused(record) else set()
 
 
 def tried_again(counts):
@@ -78,9 +78,10 @@ def facts_against(record):
              "repeated": "messages_repeated",
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
              "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
+             "messages_late": "messages_late", "acknowledged_late": "acknowledged_late",
              "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged", "released": "unreleased",
              "session_lost": "session_lost", "returned": "kept_out"}
-    presence = ("false_offline", "ghosts", "missing", "unseen", "http_false_offline", "http_ghosts")
+    presence = ("false_offline", "ghosts", "missing", "late", "unseen", "http_false_offline", "http_ghosts")
     names |= {f"presence_{name}": f"presence_{name}" for name in presence}
     names["presence_states"] = "presence_contradicted"
     names["presence_http_order"] = "presence_http_out_of_order"

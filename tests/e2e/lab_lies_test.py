@@ -47,6 +47,10 @@ NAPS = {"silent": "0%", "set": ["online=1s..2s", "away=1s..2s"]}
 KEPT = {"silent": "0%", "set": ["online=1s..2s", "away=1s..2s", "session=kept"], "qos": "1"}
 
 
+# What comes 4 s late is late, and still comes before the end.
+LATE = {"set": "ping-within=600ms", "drain": "6s"}
+
+
 class LiesTest(unittest.TestCase):
     lies = {  # lie -> further arguments, the promises that it breaks
         "": ({}, set()),
@@ -56,6 +60,9 @@ class LiesTest(unittest.TestCase):
         "no-puback=50": ({"qos": "1"}, {"acknowledged"}),
         "no-pubrec=50": ({"qos": "2"}, {"acknowledged"}),
         "no-pubcomp=50": ({"qos": "2"}, {"acknowledged"}),
+        "late-messages=40": (LATE, {"messages_late"}),
+        "late-acks=40": ({"qos": "1", **LATE}, {"acknowledged_late"}),
+        "swap-acks=20": ({"qos": "1", "clients": "50", "metrics": True}, {"acknowledged_order"}),
         "repeat=100": ({}, {"repeated_qos2"}),
         "repeat=50": ({"qos": "1"}, {"repeated"}),
         "repeat-read=5": (KEPT, {"repeated"}),
@@ -68,6 +75,12 @@ class LiesTest(unittest.TestCase):
         "topic=50": ({}, {"damaged"}),
         "lower-qos=50": ({"qos": "1"}, {"damaged"}),
         "retain=50": ({}, {"damaged"}),
+        "dup=50": ({"qos": "1"}, {"damaged"}),
+        "property=50": ({"mqtt_version": "5"}, {"damaged"}),
+        "identifier=50": ({"mqtt_version": "5"}, {"damaged"}),
+        "deaf-for=1": ({"silent": "0%", "duration": "8s", "set": ["online=3s..4s", "away=1s..2s"]}, {"lost"}),
+        "long-frames=50": ({"scheme": "ws"}, {"protocol"}),
+        "masked-frames=50": ({"scheme": "ws"}, {"protocol"}),
         "close=50": ({"silent": "0%"}, {"false_offline"}),
         "forget=5": (KEPT, {"session_lost", "lost"}),
         "invent-session=50": ({}, {"protocol"}),
@@ -81,9 +94,11 @@ class LiesTest(unittest.TestCase):
         "close-early=2": ({"keepalive": "4s", "silent": "10%"}, {"expiry_early"}),
         "delay=30": ({}, {"delay"}),
     }
-    # What a lie may bring with it: a swapped message at the end waits for the next for ever, pings that
+    # What a lie may bring with it: a swapped message or answer at the end waits for the next for ever, later messages
+    # overtake one that is late, pings that
     # are answered late are still to come at the end, and clients that ping after two seconds are closed as well.
-    besides = {"swap=50": {"lost"}, "late-pings=1500": {"pings_unanswered", "delay"}, "close-early=2": {"false_offline"}}
+    besides = {"swap=50": {"lost"}, "swap-acks=20": {"acknowledged"}, "late-messages=40": {"reordered"},
+               "late-pings=1500": {"pings_unanswered", "delay"}, "close-early=2": {"false_offline"}}
 
     def test_each_is_found_and_no_other_one(self):
         def told(lie):
@@ -128,6 +143,8 @@ class LiesTest(unittest.TestCase):
     def test_lies_about_presence_are_found(self):
         lies = {"": set(), "refuse=100": {"subscribed"}, "hide=20": {"presence_unseen"}, "ghosts=2": {"presence_ghosts"},
                 "revive=3": {"presence_ghosts"},
+                "presence-qos=50": {"damaged"}, "presence-dup=50": {"damaged"}, "presence-user=50": {"damaged"},
+                "presence-cause=50": {"damaged"}, "presence-devices=50": {"damaged"},
                 "hide-offline=2": {"presence_missing"}, "contradict=500": {"presence_states"},
                 "tell-others=20": {"misdirected"}, "flap=20": {"presence_false_offline"}, "flap-kept=20": {"presence_false_offline"},
                 "http-offline=50": {"presence_http_false_offline"},
@@ -160,6 +177,18 @@ class LiesTest(unittest.TestCase):
     def test_an_offline_that_is_hidden_during_a_short_nap_is_found(self):
         naps = ["watchers.watched=nappers", "nappers.online=1s..2s", "nappers.away=3s..4s"]
         self.check("ghosts=2", {"presence_ghosts"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="8s", set=naps)
+
+    def test_a_login_that_is_shown_late_to_all_is_found(self):
+        naps = ["watchers.watched=nappers", "nappers.online=6s..7s", "nappers.away=1s..2s", "users.silent=0%"]
+        self.check("late-online=2", {"presence_late"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="14s", set=naps)
+
+    def test_an_old_state_without_retain_is_found(self):
+        naps = [f"watchers.{key}" for key in ("online=2s..3s", "away=2s..3s")]
+        self.check("presence-retain=50", {"damaged"}, "presence", mqtt_version="3.1.1", duration="8s", set=naps)
+
+    def test_a_second_pubrec_is_named(self):
+        record = self.check("pubrec-again=50", {"protocol"}, qos="2", silent="0%")
+        self.assertIn("PUBREC for packet identifier", "".join(record["examples"]))
 
     def test_a_server_that_forgets_returned_clients_is_found(self):
         for lies, expected in (("", set()), ("deaf", {"lost"})):
@@ -245,6 +274,13 @@ class HonestTest(unittest.TestCase):
                                    storm_factor="1000000", keepalive="10s", silent="0%")
             self.assertEqual(counts["vanished"], 400)
             self.assertGreaterEqual(int(gateway.metric("pulsegate_logins_total")), counts["connected"])  # or it has not heard of it
+
+    def test_a_session_that_ends_as_agreed_is_not_lost(self):
+        with Gateway("--max-session-expiry", "1s") as gateway:
+            counts, _ = self.check(gateway.port, mqtt_version="5", qos="1", silent="0%", duration="10s", clients="100",
+                                   set=["session=kept", "online=1s..2s", "away=3s..4s"])
+            self.assertGreater(counts["naps"], 0)
+            self.assertGreater(counts["messages_missed_away"], 0)
 
     @unittest.skipUnless(MOSQUITTO.exists(), "mosquitto is not installed")
     def test_mosquitto_is_judged_as_fairly(self):

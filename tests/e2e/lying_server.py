@@ -1,4 +1,4 @@
-"""A small MQTT 3.1.1 server that keeps every promise but the ones it is told to break, to see whether the
+"""A small MQTT server, of 3.1.1 and 5.0, that keeps every promise but the ones it is told to break, to see whether the
 load generator finds that out. It shows presence, by client identifier, in presence/NAME and by HTTP on the same port, where
 it also takes WebSockets and has metrics.
 
@@ -11,7 +11,11 @@ No lies:
 Lies:
     drop=N          every Nth message is acknowledged and delivered to nobody
     drop-crossing=N every Nth delivery from a client of one node to a client of another never happens
+    late-messages=N every Nth message is delivered 4 s late
     no-puback=N     every Nth message of QoS 1 is delivered, but not acknowledged
+    late-acks=N     every Nth PUBACK or PUBREC comes 4 s late
+    swap-acks=N     every Nth PUBACK or PUBREC comes after the next one
+    pubrec-again=N  every Nth PUBREC comes again
     no-pubrec=N     every Nth message of QoS 2 is delivered, but not acknowledged
     no-pubcomp=N    every Nth PUBREL has no answer
     repeat=N        every Nth message is delivered twice
@@ -26,7 +30,11 @@ Lies:
     lower-qos=N     every Nth delivery has QoS 0
     lower-grant     the first filter of each client is granted QoS 0, which is no lie
     retain=N        every Nth delivery has RETAIN set
+    dup=N           every Nth delivery at QoS 1 or 2 has DUP set
+    property=N      every Nth delivery has a content type, in 5.0
+    identifier=N    every Nth delivery has a subscription identifier, in 5.0
     deaf=N          every Nth client that comes back gets no messages any more
+    deaf-for=S      clients that come back get no messages for S seconds
     keep-out=N      every Nth client that comes back is refused from then on
     forget=N        every Nth kept session is gone when its client comes back
     invent-session=N every Nth client is told at its first login that it has a session
@@ -35,11 +43,18 @@ Lies:
     late-pings=MS   pings are answered that much later
     early-pong=N    every Nth CONNACK comes behind a PINGRESP
     wrong-suback=N  every Nth SUBACK has the packet identifier of no SUBSCRIBE
+    long-frames=N   every Nth WebSocket frame has a length of more bytes than it needs
+    masked-frames=N every Nth WebSocket frame is masked
     never-close     silent clients stay connected
     close-early=S   silent clients are closed after S seconds instead of one and a half keepalives
     close-late=S    silent clients are closed S seconds too late
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
     refuse=N        every Nth presence filter is refused
+    late-online=N   every Nth time that a user comes back, this is shown 4 s late
+    presence-qos=N, presence-dup=N, presence-retain=N
+                    every Nth time that a client is told of presence, this has QoS 0, has DUP, or lacks RETAIN
+    presence-user=N, presence-cause=N, presence-devices=N
+                    every Nth time, this names another user, the cause of another state, or a device of another user
     hide=N          the presence of every Nth user is never shown
     ghosts=N        every Nth offline is not shown
     revive=N        every Nth time that a user is gone, the user is shown as online for a while, 3 s later
@@ -58,14 +73,13 @@ import asyncio
 import base64
 import hashlib
 import itertools
-import json
 import random
 import re
 import ssl
 import struct
 import sys
-import time
-import urllib.parse
+
+from lying_presence import LATE, Presence
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(10, 15)
@@ -109,79 +123,12 @@ class Server:
         self.kept_out = set()
         self.by_topic = {}  # topic -> clients that subscribe to it
         self.clients = set()
-        self.users = {}  # name -> presence
-        self.here = {}  # name -> its client
-        self.hidden = set()
-
-    def comes(self, name, client):
-        known = name in self.users
-        self.here[name] = client
-        if not known and self.lies.tells("hide"):
-            self.hidden.add(name)
-        if not known or self.users[name]["state"] != "online":
-            self.show(name, "online")
-        if self.lies.tells("flap"):
-            asyncio.get_running_loop().call_later(2, self.flap, name, 0)
-        if self.lies.tells("flap-kept"):
-            asyncio.get_running_loop().call_later(2, self.flap, name, 1)
-
-    def goes(self, name, client):
-        if self.here.get(name) is client:
-            del self.here[name]
-            if not self.lies.tells("ghosts"):
-                self.show(name, "offline")
-            if self.lies.tells("revive"):
-                asyncio.get_running_loop().call_later(3, self.revive, name)
-
-    def revive(self, name):
-        if name not in self.here:
-            self.show(name, "online")
-            asyncio.get_running_loop().call_later(2, self.bury, name)
-
-    def bury(self, name):
-        if name not in self.here:
-            self.show(name, "offline")
-
-    def flap(self, name, retained):
-        if name in self.here:
-            self.show(name, "offline", retained)
-            self.show(name, "online", retained)
-
-    def show(self, name, state, retained=0):
-        version = max(self.users.get(name, {"version": 0})["version"] + 1, int(time.time() * 1000))
-        self.users[name] = {"user": name, "state": state, "version": version}
-        topic = f"presence/{name}".encode()
-        watchers = list(self.by_topic.get(topic, ()))
-        for watcher in watchers:
-            self.tell(watcher, topic, retained)
-        others = [one for one in self.clients if one.session.filters and one not in watchers]
-        if others and self.lies.tells("tell-others"):
-            self.tell(random.choice(others), topic, retained)
-
-    def tell(self, watcher, topic, retained=0):
-        name = topic.decode().partition("/")[2]
-        if name in self.users and name not in self.hidden:
-            told = dict(self.users[name])
-            if told["state"] == "offline" and watcher.offline_hidden:
-                return
-            if self.lies.tells("contradict"):
-                told["state"] = "offline" if told["state"] == "online" else "online"
-            text = json.dumps(told, separators=(",", ":")).encode()
-            watcher.send(PUBLISH << 4 | retained, struct.pack(">H", len(topic)) + topic + text)
+        self.presence = Presence(lies, self.by_topic, self.clients)
 
     def answer(self, target):
         if target == "/metrics":
             return f"pulsegate_connections {len(self.clients)}\n"
-        names = urllib.parse.unquote(target.partition("ids=")[2]).split(",")
-        told = [dict(self.users[name]) for name in names if name in self.users and not self.lies.tells("http-omit")]
-        for user in told:
-            if self.lies.tells("http-offline"):
-                user["state"] = "offline"
-            if self.lies.tells("http-ghosts"):
-                user["state"] = "online"
-            if self.lies.tells("http-order"):
-                user["version"] -= 3_600_000
-        return json.dumps({"users": told, "unknown": [name for name in names if name not in self.users]})
+        return self.presence.answer(target)
 
     def publish(self, topic, payload, qos, node):
         receivers = list(self.by_topic.get(topic, ()))
@@ -191,6 +138,11 @@ class Server:
             payload = payload[:-1] + b"!"
         if self.lies.tells("misdirect") and len(self.clients) > 1:
             receivers = [random.choice([one for one in self.clients if one not in receivers])]
+        if self.lies.tells("late-messages"):
+            return asyncio.get_running_loop().call_later(LATE, self.pass_on, receivers, topic, payload, qos, node)
+        self.pass_on(receivers, topic, payload, qos, node)
+
+    def pass_on(self, receivers, topic, payload, qos, node):
         times = 2 if self.lies.tells("repeat") else 1
         for receiver in receivers:
             if receiver.node != node and self.lies.tells("drop-crossing"):
@@ -213,12 +165,14 @@ class Client(asyncio.Protocol):
         self.session = Session()
         self.keeps_session = False
         self.name = ""
+        self.version = 4
         self.keepalive = 0
         self.last_packet = self.loop.time()
         self.timer = None
         self.offline_hidden = self.lies.tells("hide-offline")
-        self.is_deaf = False
+        self.deaf_until = 0
         self.held = None  # a message that is to come after the next one
+        self.held_ack = None
 
     # -- bytes
 
@@ -228,7 +182,7 @@ class Client(asyncio.Protocol):
     def connection_lost(self, _error):
         self.server.clients.discard(self)
         if self.name:
-            self.server.goes(self.name, self)
+            self.server.presence.goes(self.name, self)
         for topic in self.session.filters:
             self.server.by_topic.get(topic, set()).discard(self)
         if self.keeps_session:
@@ -294,7 +248,10 @@ class Client(asyncio.Protocol):
     def framed(self, packet):
         if self.frames is None:
             return packet
-        size = bytes([len(packet)]) if len(packet) < 126 else b"\x7e" + struct.pack(">H", len(packet))
+        if self.lies.tells("masked-frames"):
+            return bytes([0x80 | BINARY, 0x80 | min(len(packet), 125)]) + bytes(4) + packet[:125]
+        is_long = len(packet) > 125 or self.lies.tells("long-frames")
+        size = b"\x7e" + struct.pack(">H", len(packet)) if is_long else bytes([len(packet)])
         return bytes([0x80 | BINARY]) + size + packet
 
     def next_packet(self):
@@ -358,27 +315,39 @@ class Client(asyncio.Protocol):
             self.transport.close()
 
     def log_in(self, body):
-        flags, self.keepalive, size = struct.unpack(">BHH", body[7:12])
-        self.name = body[12:12 + size].decode()
-        comes_back = self.name in self.server.users
+        self.version, flags, self.keepalive = struct.unpack(">BBH", body[6:10])
+        at = 10 + self.size_of_properties(body, 10)
+        size = struct.unpack(">H", body[at:at + 2])[0]
+        self.name = body[at + 2:at + 2 + size].decode()
+        comes_back = self.name in self.server.presence.users
         if comes_back and self.lies.tells("keep-out"):
             self.server.kept_out.add(self.name)
         if self.name in self.server.kept_out:
             self.send(CONNACK << 4, bytes([0, NOT_AUTHORIZED]))
             return self.transport.close()
         self.server.clients.add(self)
-        self.is_deaf = comes_back and self.lies.tells("deaf")
-        self.server.comes(self.name, self)
+        if comes_back and self.lies.tells("deaf"):
+            self.deaf_until = float("inf")
+        elif comes_back and self.lies.has("deaf-for"):
+            self.deaf_until = self.loop.time() + self.lies.number("deaf-for")
+        self.server.presence.comes(self.name, self)
         has_session = self.find_session(is_clean=flags & 2)
         if self.lies.tells("early-pong"):
             self.send(PINGRESP << 4)
         invented = not comes_back and self.lies.tells("invent-session")
-        self.send(CONNACK << 4, bytes([has_session or invented, 0]))
+        self.send(CONNACK << 4, bytes([has_session or invented, 0]) + self.properties())
         if has_session:
             self.resume()
         self.look_after()
         if self.lies.tells("close"):
             self.loop.call_later(2, self.transport.close)
+
+    def size_of_properties(self, body, at):
+        """With their length, which is below 128."""
+        return 1 + body[at] if self.version == 5 else 0
+
+    def properties(self, some=b""):
+        return bytes([len(some)]) + some if self.version == 5 else b""
 
     def find_session(self, is_clean):
         """Whether there is one from an earlier connection."""
@@ -413,7 +382,7 @@ class Client(asyncio.Protocol):
         self.timer = self.loop.call_later(max(left, 0.05), self.look_after)
 
     def subscribe(self, body):
-        reasons, at, topics = b"", 2, []
+        reasons, at, topics = b"", 2 + self.size_of_properties(body, 2), []
         while at < len(body):
             size = struct.unpack(">H", body[at:at + 2])[0]
             topic, qos = body[at + 2:at + 2 + size], body[at + 2 + size]
@@ -428,10 +397,10 @@ class Client(asyncio.Protocol):
             topics.append(topic)
             reasons += bytes([qos])
         packet_id = b"\xff\xff" if self.lies.tells("wrong-suback") else body[:2]
-        self.send(SUBACK << 4, packet_id + reasons)
+        self.send(SUBACK << 4, packet_id + self.properties() + reasons)
         for topic in topics:
             if topic.startswith(b"presence/"):
-                self.server.tell(self, topic, retained=1)
+                self.server.presence.tell(self, topic, retained=1)
 
     def take_message(self, flags, body):
         qos = flags >> 1 & 3
@@ -440,15 +409,38 @@ class Client(asyncio.Protocol):
         if qos > 0:
             packet_id, rest = rest[:2], rest[2:]
             if not self.lies.tells("no-puback" if qos == 1 else "no-pubrec"):
-                self.send((PUBACK if qos == 1 else PUBREC) << 4, packet_id)
+                self.acknowledge((PUBACK if qos == 1 else PUBREC) << 4, packet_id)
             if qos == 2:
                 if packet_id in self.session.received:
                     return
                 self.session.received.add(packet_id)
-        self.server.publish(topic, rest, qos, self.node)
+        self.server.publish(topic, rest[self.size_of_properties(rest, 0):], qos, self.node)
+
+    def acknowledge(self, kind, packet_id):
+        if self.lies.tells("late-acks"):
+            return self.loop.call_later(LATE, self.send, kind, packet_id)
+        if self.held_ack is None and self.lies.tells("swap-acks"):
+            self.held_ack = packet_id
+            return
+        self.send(kind, packet_id)
+        if kind == PUBREC << 4 and self.lies.tells("pubrec-again"):
+            self.send(kind, packet_id)
+        if self.held_ack:
+            held, self.held_ack = self.held_ack, None
+            self.send(kind, held)
+
+    def tell_presence(self, topic, text, retained):
+        qos = min(1, self.session.filters.get(topic, 1))
+        if self.lies.tells("presence-qos"):
+            qos = 0
+        if retained and self.lies.tells("presence-retain"):
+            retained = 0
+        first = PUBLISH << 4 | qos << 1 | retained | self.lies.tells("presence-dup") << 3
+        packet_id = struct.pack(">H", next(self.session.packet_ids)) if qos else b""
+        self.send(first, struct.pack(">H", len(topic)) + topic + packet_id + self.properties() + text)
 
     def deliver(self, topic, payload, qos):
-        if self.is_deaf:
+        if self.loop.time() < self.deaf_until:
             return
         if self.held is None and self.lies.tells("swap"):
             self.held = (topic, payload, qos)
@@ -469,6 +461,14 @@ class Client(asyncio.Protocol):
             packet_id = struct.pack(">H", next(self.session.packet_ids))
             body += packet_id
         first = PUBLISH << 4 | qos << 1 | self.lies.tells("retain")
+        if qos > 0 and self.lies.tells("dup"):
+            first |= 8
+        some = b""
+        if self.version == 5 and self.lies.tells("property"):
+            some = b"\x03\x00\x01x"
+        if self.version == 5 and self.lies.tells("identifier"):
+            some = b"\x0b\x01"
+        body += self.properties(some)
         if qos > 0:
             self.session.sent[packet_id] = (first, body + payload)
         self.send(first, body + payload)
