@@ -74,7 +74,9 @@ const std::vector<ScenarioKey>& scenario_keys() {
         {"tolerance", "TIME", "100ms",
          "allowance for delays of the machine, in addition to limit and tick",
          [](ScenarioDraft& draft, Text text) { draft.scenario.tolerance = parse_duration(text); }},
-        {"ping-within", "TIME", "1s", "time within which a ping must be answered",
+        {"ping-within", "TIME", "1s",
+         "time within which a ping must be answered; messages and acknowledgements may take five "
+         "times as long",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.ping_within = parse_time_above_zero(text);
          }},
