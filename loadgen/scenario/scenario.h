@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -129,7 +130,10 @@ struct Scenario {
     std::uint32_t due_by(Duration elapsed) const;
     /// A message to a connected client, and an acknowledgement, are late after this time. It leaves
     /// room for a stall of the generator that is too short to refuse a verdict.
-    Duration late_after() const { return ping_within * 5; }
+    Duration late_after() const {
+        constexpr Duration least = std::chrono::seconds(2);
+        return std::max<Duration>(ping_within * 5, least);
+    }
     /// The planned packets per second from all clients, in the steady state.
     double packets() const;
     /// The packets for one message of a group, including acknowledgements.

@@ -101,10 +101,12 @@ void Chat::send(SwarmClient& sender, Time planned, Time now) {
     const std::string topic =
         contact.is_room ? state_.room_topic(contact.number) : state_.client_topic(contact.number);
     const std::uint32_t number = sent.next();
-    state_.note_sends(sender);
     // The number is taken before the publish, so that everything that the publish leads to knows
     // the message.
-    if (sender.online()) sent.take(state_.common(now));
+    if (sender.online()) {
+        state_.note_sends(sender);
+        sent.take(state_.common(now));
+    }
     const std::uint64_t tag = tag_of(slot, number);
     if (contact.qos > QoS::at_most_once) sender.read_proof.asks(tag);
     if (!sender.online() ||

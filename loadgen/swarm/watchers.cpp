@@ -89,9 +89,10 @@ bool Watchers::received(const SwarmClient& client, const Publish& message, Time 
     }
     check(client, *watched, message, *text, now);
     const Time since = client.online() ? state_.common(client.online_since) : Time::max();
-    observed({client.number(), *watched, text->online, text->version, state_.common(now),
-              message.retain, since, message.dup, delay_at(now), may_have_waited(client, now)},
-             now);
+    observed(
+        {client.number(), *watched, text->online, text->version, state_.common(now), message.retain,
+         since, message.dup, delay_at(now), may_have_waited(client, now), true},
+        now);
     return true;
 }
 
@@ -248,10 +249,15 @@ void Watchers::judge(Time now) {
         state_.assignment.target.cluster ||
         std::ranges::any_of(state_.scenario().groups, [](const Group& its) { return its.storm; });
     const Duration login_slack = is_slower ? Presence::settling : slack;
+    const Time measured = state_.measured_since();  // before that, the server may be overloaded
+    const Time settled = measured == Time::max() ? measured : state_.common(measured);
     const auto bounds_of = [&](std::uint32_t user) {
         const auto found = since.find(user);
-        return Presence::Bounds{slack, login_slack,
-                                found == since.end() ? Time::max() : found->second};
+        return Presence::Bounds{
+            .slack = slack,
+            .login_slack = login_slack,
+            .settled_since = settled,
+            .watched_since = found == since.end() ? Time::max() : found->second};
     };
     // Later reports may be unread, or late because of the generator.
     const Time read = std::min(now, state_.loop.seen_until());

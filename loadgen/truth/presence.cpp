@@ -73,6 +73,7 @@ Presence::Order Presence::observed(const Observation& told) {
         change->waited = change->waited && seen.may_have_waited;
         change->snapshot = change->snapshot && may_be_old;
     }
+    if (seen.is_by_topic) change->first_by_topic = std::min(change->first_by_topic, seen.at);
     note_skips(seen, last, changes, change);
     return contradicts ? Order::contradiction : Order::news;
 }
@@ -101,7 +102,8 @@ bool Presence::was_told(std::uint32_t user, std::uint64_t version, Time before) 
     const auto found = changes_.find(user);
     if (found == changes_.end()) return false;
     const auto change = std::ranges::lower_bound(found->second, version, {}, &Change::version);
-    return change != found->second.end() && change->version == version && change->first < before;
+    return change != found->second.end() && change->version == version &&
+           change->first_by_topic < before;
 }
 
 void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }
@@ -297,7 +299,8 @@ void Presence::judge_life(std::uint32_t user, const Life& life, Time until, cons
 bool Presence::shown_late(const Change& news, bool is_new, const Life& life, Time to,
                           const Bounds& bounds) {
     if (news.waited || bounds.watched_since > life.logged_in) return false;
-    const Time deadline = life.logged_in + (is_new ? settling : bounds.login_slack);
+    const bool may_settle = is_new || life.logged_in < bounds.settled_since;
+    const Time deadline = life.logged_in + (may_settle ? settling : bounds.login_slack);
     return deadline < to && deadline < news.earliest;
 }
 

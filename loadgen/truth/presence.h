@@ -60,6 +60,7 @@ public:
         Duration delay{};       ///< it may have arrived this long before `at`
         /// The report may have waited in a kept session since the observer was told something else.
         bool may_have_waited = false;
+        bool is_by_topic = false;  ///< a message to a subscriber, and not another kind of report
     };
 
     /// `contradiction`: a different state than this or another observer was told for the same
@@ -67,7 +68,8 @@ public:
     enum class Order : std::uint8_t { news, repeated, out_of_order, contradiction };
     Order observed(const Observation& told);
 
-    /// Was an observer told this version before that time?
+    /// Was a subscriber told this version before that time? Other reports may come earlier, because
+    /// a server may store new users before it publishes their presence.
     bool was_told(std::uint32_t user, std::uint64_t version, Time before) const;
 
     void happened(std::uint32_t user, const Liveness& fact);
@@ -103,6 +105,8 @@ public:
         /// Allowed delay of a shown login. A user who is new to the observers may be shown later,
         /// within `settling`, because the server may store new users first.
         Duration login_slack = settling;
+        /// Logins before that may be shown within `settling`, too.
+        Time settled_since = Time::min();
         /// The time since which an observer has watched without a break. A state that was never
         /// shown is only a fault if somebody watched.
         Time watched_since = Time::min();
@@ -134,6 +138,7 @@ private:
         bool online;
         bool snapshot;  ///< every report of it may be old
         bool waited;    ///< every report of it may have waited
+        Time first_by_topic = Time::max();
     };
     using Changes = std::vector<Change>;  ///< by version
 
