@@ -59,6 +59,7 @@ LoginFlow::LoginFlow(const LoginSettings& settings, Rounds& rounds, const LoginG
       transport_(transport),
       host_(host),
       client_limits_(settings.client_limits),
+      takeovers_(logins, client_limits_, counters),
       pacer_(rounds, admission_.login_rate(), settings.login_wait, settings.max_loop_lag, counters,
              [this](Ticket ticket, bool in_time) { return serve(ticket, in_time); }) {}
 
@@ -106,7 +107,9 @@ DetachedCoroutine LoginFlow::check(Login login) {
 /// The steps on the user's home shard: the client's behaviour, and pauses before it goes on.
 DetachedCoroutine LoginFlow::enter(Login login) {
     if (refused_at_home(login)) co_return;
-    if (const Millis time = pause_before_takeover(login); time > 0) {
+    const Millis time =
+        takeovers_.pause(user_of(login), login.connect().client_id, *login.connection, login.now);
+    if (time > 0) {
         if (refused_memory(login)) co_return;
         co_await pause(login, time);
         if (refused(login) || refused_at_home(login)) co_return;
@@ -296,6 +299,10 @@ void LoginFlow::enter_from_edge(boost::intrusive_ptr<Connection> connection,
             .result = std::move(result)});
 }
 
+std::string_view LoginFlow::user_of(const Login& login) const {
+    return logins_.user_name(login.connect(), login.result, login.connect().client_id);
+}
+
 void LoginFlow::arrive(Login login) {
     logins_.tell_traces(*login.connection, login.connect(), login.result);
     if (refused(login)) return;
@@ -306,9 +313,8 @@ void LoginFlow::arrive(Login login) {
 /// Nothing runs between this check and the login. So a client that is banned in the meantime is
 /// either refused here, or connected before the user's clients are disconnected.
 bool LoginFlow::refused_at_home(const Login& login) {
-    const Connect& connect = login.connect();
-    const auto user = logins_.user_name(connect, login.result, connect.client_id);
-    if (const auto cause = client_limits_.banned(user, connect.client_id, login.now))
+    const auto user = user_of(login);
+    if (const auto cause = client_limits_.banned(user, login.connect().client_id, login.now))
         return refuse_banned(login, Limit::ban_flaps, *cause,
                              "the client is banned for some time: it reconnected too often");
     const auto issued = login.result.token_issued;
@@ -343,23 +349,6 @@ bool LoginFlow::refuse_banned(const Login& login, Limit limit, const BanCause& c
     return true;
 }
 
-/// Two devices with one client id would take each other over as fast as they can. So each must
-/// wait.
-Millis LoginFlow::pause_before_takeover(const Login& login) {
-    const Connect& connect = login.connect();
-    const auto user = logins_.user_name(connect, login.result, connect.client_id);
-    const Session* rival = logins_.find(user, connect.client_id);
-    if (!rival || !rival->link || rival->link->is_lost() || rival->link->is_cut_off()) return 0;
-    const auto time = client_limits_.pause_before_takeover(user, connect.client_id, login.now);
-    if (time == 0) return 0;
-    counters_.count(Limit::duel_takeovers);
-    log_limited(spdlog::level::warn,
-                "{}: taken over again and again, now by {}: two devices seem to use this client "
-                "id. The new connection must wait for {} ms",
-                rival->logged(), login.connection->peer(), time);
-    return time;
-}
-
 LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
     login.connection->hold(time);
     const Ticket ticket = ++last_ticket_;
@@ -369,9 +358,7 @@ LoginFlow::Wait LoginFlow::pause(Login& login, Millis time) {
 }
 
 bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const {
-    const Connect& connect = login.connect();
-    return logins_.awaits_deliveries(logins_.user_name(connect, login.result, connect.client_id),
-                                     connect.client_id, upto);
+    return logins_.awaits_deliveries(user_of(login), login.connect().client_id, upto);
 }
 
 void LoginFlow::accept(Login& login) {

@@ -23,6 +23,7 @@
 #include "server/limits/client_limits.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_pacer.h"
+#include "server/login/takeovers.h"
 #include "server/loop/rounds.h"
 #include "server/session/terms/settings.h"
 #include "server/transport/connections/connection.h"
@@ -172,6 +173,7 @@ private:
     DetachedCoroutine enter(Login login);
     void move(Login login, unsigned home);
     void arrive(Login login);
+    std::string_view user_of(const Login& login) const;
 
     void refuse(const Login& login, Reason reason, std::string_view why,
                 std::string_view told) const;
@@ -190,7 +192,6 @@ private:
     static void limit_by_certificate(Login& login);
     Wait authentication(Login& login);
     void reject(const Login& login);
-    Millis pause_before_takeover(const Login& login);
     Wait pause(Login& login, Millis time);
     bool awaits_deliveries(const Login& login, std::uint64_t upto) const;
     void accept(Login& login);
@@ -217,6 +218,7 @@ private:
     Transport& transport_;
     LoginHost& host_;
     ClientLimits client_limits_;
+    Takeovers takeovers_;
     Revocations revocations_;
     LoginPacer pacer_;
     Ticket last_ticket_ = 0;
