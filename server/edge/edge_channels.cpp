@@ -81,7 +81,10 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     const auto found = connections_.find(name);
     if (found == connections_.end()) return;  // the connection has ended here meanwhile
     const boost::intrusive_ptr connection(found->second);
-    if (frame.kind == EdgeFrameKind::silence) return connection->hear_silence(frame.number_at(0));
+    if (frame.kind == EdgeFrameKind::silence) {
+        connection->hear_silence(frame.number_at(0));
+        return flow_.edge_answered(*connection);
+    }
     Channel& channel = *connection->channel();
     if (frame.kind == EdgeFrameKind::bytes) return channel.arrive(frame.contents);
     if (frame.kind == EdgeFrameKind::taken) return channel.widen(frame.number_at(0));
@@ -94,6 +97,7 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     // The edge stops, and has told the client to connect again.
     if (ending->cause == Cause::shutdown) return connection->lose_edge(monotonic_now());
     channel.arrive_end(*ending);
+    flow_.edge_answered(*connection);
 }
 
 void EdgeChannels::begin(const LinkMail& mail) {

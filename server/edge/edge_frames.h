@@ -29,7 +29,8 @@ enum class EdgeFrameKind : std::uint8_t {
     // From the home:
     accepted,  ///< the client is logged in: its limit of silence in ms, and its largest packet
                ///< (u32)
-    ask,       ///< how long has the client been silent?
+    ask,       ///< how long has the client been silent? If it has gone while its login is not
+               ///< accepted, the answer is `end`
     // From the edge:
     silence,  ///< ms (u32)
     // Since version 2 of the link, between the first shards, and about no client:

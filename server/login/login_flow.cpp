@@ -30,6 +30,9 @@ namespace {
 /// takes many rounds.
 constexpr Millis until_delivered = 2;
 
+/// How long a login waits until its edge has said whether the client is still there.
+constexpr Millis edge_patience = 10'000;
+
 /// Without the address: it takes a system call, and only the auth hook needs it.
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
@@ -114,11 +117,17 @@ DetachedCoroutine LoginFlow::enter(Login login) {
         co_await pause(login, time);
         if (refused(login) || refused_at_home(login)) co_return;
     }
-    const auto under_way = logins_.last_unfinished();
-    while (awaits_deliveries(login, under_way)) {
+    auto under_way = logins_.last_unfinished();
+    while (true) {
+        const bool asks = must_ask_edge(login);
+        if (!asks && !awaits_deliveries(login, under_way)) break;
         if (refused_memory(login)) co_return;
-        co_await pause(login, until_delivered);
+        if (asks)
+            co_await edge_answer(login);
+        else
+            co_await pause(login, until_delivered);
         if (refused(login) || refused_at_home(login)) co_return;
+        if (asks) under_way = logins_.last_unfinished();  // the rival may have gone meanwhile
     }
     accept(login);
     if (awaits_connack(login)) co_await connack(login);
@@ -361,6 +370,22 @@ bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const 
     return logins_.awaits_deliveries(user_of(login), login.connect().client_id, upto);
 }
 
+bool LoginFlow::must_ask_edge(Login& login) const {
+    if (!login.connection->channel()) return false;
+    const std::string_view named = login.connect().client_id;
+    const std::string_view client = named.empty() ? login.result.client : named;
+    return takeovers_.must_ask_edge(logins_.user_name(login.connect(), login.result, client),
+                                    client, login.rival);
+}
+
+/// An edge whose client has gone says that the connection has ended.
+LoginFlow::Wait LoginFlow::edge_answer(Login& login) {
+    login.connection->hold(edge_patience);
+    login.connection->channel()->ask_silence();
+    awaiting_edge_.emplace(login.connection.get(), ++last_ticket_);
+    return {*this, login, last_ticket_};
+}
+
 void LoginFlow::accept(Login& login) {
     Connection& connection = *login.connection;
     logins_.login(connection, login.connect(), login.result, login.now);
@@ -380,22 +405,22 @@ LoginFlow::Wait LoginFlow::connack(Login& login) {
     return {*this, login, last_ticket_};
 }
 
-/// The login goes on in a round of its own, because the packets that the client has sent meanwhile
-/// may change much.
 void LoginFlow::connack_sent(const Connection& connection) {
-    thread_.assert_here();
-    const auto found = awaiting_connack_.find(&connection);
-    if (found == awaiting_connack_.end()) return;
-    rounds_.later([this, ticket = found->second] { go_on(ticket); });
-    awaiting_connack_.erase(found);
+    go_on_later(awaiting_connack_, connection);
+}
+
+void LoginFlow::edge_answered(const Connection& connection) {
+    go_on_later(awaiting_edge_, connection);
 }
 
 void LoginFlow::ended(const Connection& connection) {
     thread_.assert_here();
-    const auto found = awaiting_connack_.find(&connection);
-    if (found == awaiting_connack_.end()) return;
-    waiting_.erase(found->second);
-    awaiting_connack_.erase(found);
+    for (TicketsByConnection* const waiting : {&awaiting_connack_, &awaiting_edge_}) {
+        const auto found = waiting->find(&connection);
+        if (found == waiting->end()) continue;
+        waiting_.erase(found->second);
+        waiting->erase(found);
+    }
 }
 
 void LoginFlow::count_end(const Session& session, const Ending& ending, Millis now) {
@@ -425,6 +450,16 @@ void LoginFlow::hold(bool holds) {
 void LoginFlow::go_on(Ticket ticket) {
     if (holds_) return held_.push_back(ticket);
     resume_unless_gone(ticket);
+}
+
+/// The login goes on in a round of its own, because the packets that the client has sent meanwhile
+/// may change much.
+void LoginFlow::go_on_later(TicketsByConnection& waiting, const Connection& connection) {
+    thread_.assert_here();
+    const auto found = waiting.find(&connection);
+    if (found == waiting.end()) return;
+    rounds_.later([this, ticket = found->second] { go_on(ticket); });
+    waiting.erase(found);
 }
 
 /// Returns false if the client has gone.

@@ -65,6 +65,7 @@ struct Login {
     std::unique_ptr<boost::asio::steady_timer> pause{};
     UnauthenticatedMemory::Share memory{};  ///< the memory it takes while it waits
     std::optional<Handoff> handoff{};       ///< replaces the connection while it moves home
+    std::optional<Rival> rival{};           ///< see Takeovers::must_ask_edge
 
     const Connect& connect() const { return received.connect; }
 };
@@ -144,7 +145,10 @@ public:
 
     /// The CONNACK that waited for the store has been sent.
     void connack_sent(const Connection& connection);
-    /// The connection has ended. If its login waits for the store, the login ends too.
+    /// The edge has said whether the client of this connection is still there.
+    void edge_answered(const Connection& connection);
+    /// The connection has ended. If its login waits for the store or for the edge, the login ends
+    /// too.
     void ended(const Connection& connection);
 
     /// The connection of a logged-in client has ended.
@@ -165,6 +169,7 @@ private:
         return settings.log_logins ? spdlog::level::info : spdlog::level::debug;
     }
     using Ticket = LoginQueue::Ticket;
+    using TicketsByConnection = boost::unordered_flat_map<const Connection*, Ticket>;
 
     /// Suspends a login until its ticket resumes it.
     struct Wait;
@@ -194,6 +199,8 @@ private:
     void reject(const Login& login);
     Wait pause(Login& login, Millis time);
     bool awaits_deliveries(const Login& login, std::uint64_t upto) const;
+    bool must_ask_edge(Login& login) const;
+    Wait edge_answer(Login& login);
     void accept(Login& login);
     static bool awaits_connack(const Login& login);
     Wait connack(Login& login);
@@ -202,6 +209,7 @@ private:
 
     bool serve(Ticket ticket, bool in_time);
     void go_on(Ticket ticket);
+    void go_on_later(TicketsByConnection& waiting, const Connection& connection);
     bool resume_unless_gone(Ticket ticket);
     void resume(Ticket ticket);
     void abandon(Ticket ticket);
@@ -227,8 +235,8 @@ private:
     bool holds_ = false;
     std::vector<Ticket> held_;  ///< due to go on while logins are held
     boost::unordered_flat_map<Ticket, WaitingLogin> waiting_;
-    boost::unordered_flat_map<const Connection*, Ticket>
-        awaiting_connack_;  ///< some of the waiting logins
+    TicketsByConnection awaiting_connack_;  ///< some of the waiting logins
+    TicketsByConnection awaiting_edge_;     ///< others of them
     [[no_unique_address]] OwnerThread thread_;
 };
 

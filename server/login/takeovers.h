@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "server/base/clock.h"
@@ -9,8 +10,17 @@
 namespace pulsegate {
 
 class Connection;
+class Link;
 class Logins;
 class Session;
+
+/// A connection that a login would take over.
+struct Rival {
+    const Link* link;
+    WallMillis since;  ///< a later connection may have the same address in memory
+
+    bool operator==(const Rival&) const = default;
+};
 
 /// What a login must wait for before it takes over a connection of its client. It owns nothing, and
 /// lives on the shard's thread.
@@ -23,6 +33,13 @@ public:
     /// wait for this time; 0: it need not wait.
     Millis pause(std::string_view user, std::string_view client, const Connection& newcomer,
                  Millis now);
+
+    /// A login from an edge may be old, because the link has passed nothing for some seconds. If
+    /// its client has given it up and has logged in elsewhere since, it must not take over that
+    /// connection. So the edge is asked whether the client is still there, unless it was asked when
+    /// the client had the same connection as now, which is then `rival`.
+    bool must_ask_edge(std::string_view user, std::string_view client,
+                       std::optional<Rival>& rival) const;
 
 private:
     const Session* connected(std::string_view user, std::string_view client) const;

@@ -11,11 +11,12 @@ import random
 import time
 
 import packets
-from gateway import PINGREQ, let_pass_meanwhile
+from gateway import PINGREQ, let_pass_meanwhile, seconds_since_1970
 from packets import (CONNACK, DISCONNECT, PINGRESP, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, UNSUBACK,
                      FromServer)
 
 KEEPALIVE = 6  # seconds
+MILLISECOND = 0.001
 MOST_OPEN = 8  # messages of a client that are not acknowledged
 
 
@@ -30,7 +31,8 @@ class Book:
         self.longest_pause = 0.0  # seconds between two acknowledgements, whatever clients got them
         self.latest = {}  # the last number by sender and receiver
         self.gaps = collections.defaultdict(list)  # by client: from the last answer until the next login
-        self.given_up = collections.defaultdict(list)  # by client: from the end of a login without an answer until the next login
+        # By client, by the wall clock: from the end of a login without an answer until the next login.
+        self.given_up = collections.defaultdict(list)
         self.versions = {}  # of presence, by watcher and user
         self.offline = []
         self.repeated = self.logins = 0
@@ -69,15 +71,15 @@ class Book:
             self.fault(f"the version of {user} fell from {self.versions[watcher, user]} to {version} for {watcher}")
         self.versions[watcher, user] = version
         if event["state"] == "offline":
-            self.offline.append((watcher, user, time.monotonic(), event["cause"]))
+            self.offline.append((watcher, user, time.monotonic(), event["cause"], seconds_since_1970(event["since"])))
 
     def give_up(self, client):
         """The server may have let it in, and then sees that its connection ends."""
-        self.given_up[client].append((time.monotonic(), math.inf))
+        self.given_up[client].append((time.time(), math.inf))
 
     def come(self, client, last_packet, now):
         self.logins += 1
-        self.given_up[client] = [(begin, min(end, now)) for begin, end in self.given_up[client]]
+        self.given_up[client] = [(begin, min(end, time.time())) for begin, end in self.given_up[client]]
         if last_packet:
             self.gaps[client].append((last_packet, now))
             self.longest_gap = max(self.longest_gap, now - last_packet)
@@ -87,10 +89,9 @@ class Book:
         lost = [f"message {number} of {sender} to {receiver} is lost" for sender, receiver, number in self.missing()]
         open_gaps = {each.name: each.last_packet for each in clients}
         untrue = []
-        for watcher, user, when, cause in self.offline:
-            # A node that stands still, or has no link, learns of the end or tells of it late.
-            if cause == "connection_lost" and any(begin < when < end + self.limit for begin, end in self.given_up[user]):
-                continue
+        for watcher, user, when, cause, since in self.offline:
+            if cause == "connection_lost" and any(begin - MILLISECOND < since < end for begin, end in self.given_up[user]):
+                continue  # the login was accepted, and its end was noticed before the client was back
             gaps = [*self.gaps[user], (open_gaps.get(user, 0), time.monotonic())]
             if not any(begin < when and end - begin > self.limit - 0.5 for begin, end in gaps):
                 untrue.append(f"{user} was offline ({cause}) for {watcher}, and had never been silent for so long")

@@ -9,30 +9,13 @@ import time
 import unittest
 
 from certificates import Certificates
-from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
-from edge_nodes import EdgeCase, await_link, last_cause, state
+from cluster_test import LEASE, ask, leave_a_session, publish, reason_of, returned
+from edge_nodes import EdgeCase, await_link, first_offline, last_cause, observed, state
 from gateway import DISCONNECT, PINGREQ, PUBACK, SANITIZED, Client, connect_packet, wait_until
-from link_relay import LinkRelay
-from ports import free_port
+from relayed_case import RelayedCase
 
 SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
 LIMIT = 4.5
-
-
-def observed(gateway, name, *topics):
-    """A client that hears of the presence of that user, and has heard that it is online. It may hear that twice. It has
-    subscribed to these topics, too."""
-    watcher = gateway.connect("watcher of " + name)
-    watcher.subscribe(f"presence/{name}", *topics)
-    assert json.loads(watcher.receive_publish()[1])["state"] == "online"
-    return watcher
-
-
-def first_offline(watcher):
-    """The first time that the user is offline. A takeover is no such time."""
-    while (event := json.loads(watcher.receive_publish()[1]))["state"] == "online":
-        pass
-    return event
 
 
 class LostEdgeTest(EdgeCase):
@@ -268,17 +251,7 @@ class LostHomeTest(EdgeCase):
         edge.connect("new", version=5)
 
 
-class CutLinkTest(EdgeCase):
-    def setUp(self):
-        super().setUp()
-        link = free_port()
-        self.relay = LinkRelay(link)
-        self.addCleanup(self.relay.close)
-        made = node(self.redis, "home", *self.arguments, "--link-address", self.relay.address, "--ban-flaps", "0", lease=60)
-        made.command[made.command.index("--link-listen") + 1] = f"127.0.0.1:{link}"
-        self.gateway = self.enterContext(made)
-        self.edge_node = self.edge("--ban-flaps", "0", lease=60)
-
+class CutLinkTest(RelayedCase):
     def linked(self, times):
         wait_until(lambda: self.edge_node.log.count("linked to node home") >= times, what="the link")
         wait_until(lambda: ask(self.edge_node.http_port, "/readyz")[0] == 200, what="the link")

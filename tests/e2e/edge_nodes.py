@@ -1,5 +1,7 @@
 """The nodes of a cluster in which one or two are edges, for tests."""
 
+import json
+
 from cluster_test import ClusterTest, ask, node
 from gateway import wait_until
 from ports import free_port
@@ -70,3 +72,19 @@ def history(gateway, user):
 def last_cause(gateway, user):
     """Why the user's last connection ended."""
     return next(each["cause"] for each in history(gateway, user) if "cause" in each)
+
+
+def observed(gateway, name, *topics):
+    """A client that hears of the presence of that user, and has heard that it is online. It may hear that twice. It has
+    subscribed to these topics, too."""
+    watcher = gateway.connect("watcher of " + name)
+    watcher.subscribe(f"presence/{name}", *topics)
+    assert json.loads(watcher.receive_publish()[1])["state"] == "online"
+    return watcher
+
+
+def first_offline(watcher):
+    """The first time that the user is offline. A takeover is no such time."""
+    while (event := json.loads(watcher.receive_publish()[1]))["state"] == "online":
+        pass
+    return event
