@@ -25,6 +25,9 @@ constexpr std::size_t lost_a_turn = 256;
 constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds look_pause{2};
 
+/// For an end that can't be understood: the client would be online for ever without it.
+const Ending ended_anyhow{Cause::connection_lost, Reason::success, "its edge ended the connection"};
+
 /// Nothing if the bytes are not a CONNECT.
 std::optional<ReceivedConnect> received_connect(std::string_view bytes) {
     ReceivedConnect received{{bytes.begin(), bytes.end()}, {}};
@@ -89,14 +92,13 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     if (frame.kind == EdgeFrameKind::bytes) return channel.arrive(frame.contents);
     if (frame.kind == EdgeFrameKind::taken) return channel.widen(frame.number_at(0));
     if (frame.kind != EdgeFrameKind::end) return;
-    const auto ending = decode_end(frame.contents);
-    if (!ending) return;
+    const Ending ending = decode_end(frame.contents).value_or(ended_anyhow);
     constexpr std::size_t behind_reason = 2;
     if (frame.contents.size() > behind_reason)
         connection->hear_silence(frame.number_at(behind_reason));
     // The edge stops, and has told the client to connect again.
-    if (ending->cause == Cause::shutdown) return connection->lose_edge(monotonic_now());
-    channel.arrive_end(*ending);
+    if (ending.cause == Cause::shutdown) return connection->lose_edge(monotonic_now());
+    channel.arrive_end(ending);
     flow_.edge_answered(*connection);
 }
 

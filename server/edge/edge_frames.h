@@ -101,7 +101,7 @@ inline constexpr char old_answer = 1;
 
 /// The beginning of the contents of an `end` frame.
 std::string encode_end(Cause cause, Reason reason);
-/// Nothing if it is malformed.
+/// Nothing if it is malformed, or if a later version has sent a cause that is not known here.
 std::optional<Ending> decode_end(std::string_view contents);
 
 }  // namespace pulsegate

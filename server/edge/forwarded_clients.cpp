@@ -148,7 +148,7 @@ void ForwardedClients::begin(const LinkMail& mail) {
 void ForwardedClients::receive(const EdgeFrame& frame) {
     if (frame.kind == EdgeFrameKind::lift) return hear_lift(frame);
     const auto found = by_number_.find(frame.number);
-    if (found == by_number_.end()) return;  // the client has ended here meanwhile
+    if (found == by_number_.end()) return disown(frame);
     Connection& connection = *found->second;
     const boost::intrusive_ptr alive(&connection);
     Client& client = clients_.at(&connection);
@@ -185,6 +185,18 @@ void ForwardedClients::receive(const EdgeFrame& frame) {
         case EdgeFrameKind::ban:
         case EdgeFrameKind::lift: return;
     }
+}
+
+/// The client has ended here, and the home was told. If the home still asks about it, it may not
+/// have understood that. The cause is one that does no harm if the home has only been faster to ask
+/// than to handle the end: the client may come back within its limit of silence.
+void ForwardedClients::disown(const EdgeFrame& frame) {
+    if (frame.kind != EdgeFrameKind::ask) return;
+    put_frame({.kind = EdgeFrameKind::end,
+               .home_shard = frame.home_shard,
+               .edge_shard = shard_,
+               .number = frame.number,
+               .contents = encode_end(Cause::shutdown, Reason::success)});
 }
 
 // -- bans --

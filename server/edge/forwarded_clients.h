@@ -71,6 +71,7 @@ private:
 
     void begin(const LinkMail& mail);
     void receive(const EdgeFrame& frame);
+    void disown(const EdgeFrame& frame);
     void tell_bans();
     void hear_lift(const EdgeFrame& frame);
     void put_frame(const EdgeFrame& frame);

@@ -9,9 +9,12 @@ import time
 import unittest
 
 from certificates import Certificates
-from cluster_test import LEASE, ask, leave_a_session, publish, reason_of, returned
+from cluster_test import LEASE, ask, leave_a_session, node, publish, reason_of, returned
 from edge_nodes import EdgeCase, await_link, first_offline, last_cause, observed, state
+from fake_edge import ACCEPTED, BYTES, CONNECTION_LOST, END, TAKEN, FakeEdge
 from gateway import DISCONNECT, PINGREQ, PUBACK, SANITIZED, Client, connect_packet, wait_until
+from link_relay import FrameRelay
+from ports import free_port
 from relayed_case import RelayedCase
 
 SHORT = 3  # seconds of keepalive; its client is offline after one and a half times that
@@ -352,6 +355,35 @@ class CutTlsLinkTest(CutLinkTest):
         certificate, key = authority.issue("localhost")
         self.arguments = ("--link-cert", certificate, "--link-key", key, "--link-ca", authority.ca)
         super().setUp()
+
+
+class LostEndTest(EdgeCase):
+    """The home does not understand that a connection has ended at its edge."""
+
+    def test_a_client_that_its_edge_does_not_know_goes_offline(self):
+        def hide(frame):
+            if frame[0] == END and frame[9] == CONNECTION_LOST:
+                frame[0] = TAKEN
+
+        link = free_port()
+        relay = FrameRelay(link, hide)
+        self.addCleanup(relay.close)
+        home = node(self.redis, "home", "--link-address", relay.address, lease=60)
+        home.command[home.command.index("--link-listen") + 1] = f"127.0.0.1:{link}"
+        self.enterContext(home)
+        self.edge(lease=60).connect("ann", keepalive=1).close()
+        wait_until(lambda: state(home, "ann") == "offline", what="offline")
+        self.assertEqual(last_cause(home, "ann"), "node_lost")
+
+    def test_an_end_with_a_cause_of_a_later_version_is_an_end(self):
+        home = self.home()
+        link = home.command[home.command.index("--link-listen") + 1]
+        with FakeEdge(int(link.split(":")[1])) as edge:
+            edge.open("ann", 1)
+            self.assertEqual([edge.hear()[0] for _ in range(2)], [BYTES, ACCEPTED])
+            edge.say(END, "ann", 1, bytes([200, 0]))
+            wait_until(lambda: state(home, "ann") == "offline", what="offline")
+            self.assertEqual(last_cause(home, "ann"), "connection_lost")
 
 
 if __name__ == "__main__":

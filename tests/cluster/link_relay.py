@@ -1,6 +1,7 @@
 """A relay for the links of nodes, which can break."""
 
 import socket
+import struct
 import threading
 
 from ports import free_port
@@ -54,6 +55,41 @@ class LinkRelay:
         self.listener.close()
         self.passes.set()
         self.cut()
+
+
+class FrameRelay(LinkRelay):
+    """It shows each frame of an edge to `alter`, as a bytearray, before it passes it on."""
+
+    def __init__(self, target, alter):
+        self.alter = alter
+        super().__init__(target)
+
+    def pass_on(self, one, other):
+        if any(one is guest for guest, _ in self.pairs):
+            self.pass_frames(one, other)
+        super().pass_on(one, other)
+
+    def pass_frames(self, one, other):
+        stream = one.makefile("rb", buffering=0)
+        line = b""
+        while not line.endswith(b"\n") and (byte := stream.read(1)):
+            line += byte
+        other.sendall(line)
+        if not line.startswith(b"pulsegate-edge "):
+            return
+        while size := read_all(stream, 4):
+            frame = bytearray(read_all(stream, struct.unpack("<I", size)[0] or 8))
+            if any(size):
+                self.alter(frame)
+            other.sendall(size + frame)
+
+
+def read_all(stream, size):
+    """So many bytes, or fewer at the end of the stream."""
+    found = b""
+    while len(found) < size and (more := stream.read(size - len(found))):
+        found += more
+    return found
 
 
 def with_shutdown(stream):
