@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/base/clock.h"
 #include "server/cluster/link/frame_stream.h"
 #include "tests/support/link_ends.h"
 #include "tests/support/quiet_log.h"
@@ -224,4 +225,33 @@ TEST_CASE("streams are found by their name and their node, as long as they have 
     told.ear.stream->end("a test's reason");
     run_until(io, [&] { return told.ear.why.has_value(); });
     CHECK(find("peer#1", 7) == nullptr);
+}
+
+TEST_CASE("the silence of the other node counts from the last tick before this one stood still") {
+    const QuietLog quiet;
+    SuspendedMachine machine;
+    asio::io_context io;
+    ToldStream told(io, {.tick = std::chrono::minutes(1)});
+    told.say(link_frame("before"));
+    run_until(io, [&] { return told.ear.received.size() == 1; });
+    constexpr Millis still = 80'000;
+    machine.advance(still);
+    told.say(link_frame("meanwhile"));
+    told.peer.close();
+    run_until(io, [&] { return told.ear.stream->is_without_connection(); });
+    CHECK(told.ear.received.size() == 2);
+    CHECK(told.ear.stream->silence() >= still);
+}
+
+TEST_CASE("a node that was heard a moment ago is not silent") {
+    const QuietLog quiet;
+    SuspendedMachine machine;
+    asio::io_context io;
+    ToldStream told(io, {.tick = tick});
+    machine.advance(80'000);
+    pass_ticks(io, 4);
+    told.say(link_frame("now"));
+    told.peer.close();
+    run_until(io, [&] { return told.ear.stream->is_without_connection(); });
+    CHECK(told.ear.stream->silence() < 60'000);
 }

@@ -129,7 +129,7 @@ void ForwardedClients::receive(const LinkMail& mail) {
     if (mail.kind == LinkMail::Kind::begun) return begin(mail);
     if (mail.link != link_) return;
     if (mail.kind == LinkMail::Kind::ended) return lose(link_);
-    if (mail.kind == LinkMail::Kind::cut_off) cut_off_ = monotonic_now();
+    if (mail.kind == LinkMail::Kind::cut_off) cut_off_ = monotonic_now() - mail.silence;
     if (mail.kind == LinkMail::Kind::connected) cut_off_.reset();
     std::string_view frames = mail.frames;
     while (const auto frame = take_edge_frame(frames)) receive(*frame);
@@ -270,8 +270,8 @@ void ForwardedClients::lose(std::uint64_t link) {
 }
 
 /// Clients leave when there is a home again. They also leave when half of their limit of silence
-/// has passed since the link was cut off, because the home declares them offline when all of it has
-/// passed.
+/// has passed since the home was last heard, because the home declares them offline when all of it
+/// has passed. If this node stood still, the home has noticed earlier that the link is cut off.
 void ForwardedClients::leave_some() {
     const Millis now = monotonic_now();
     std::vector<Connection*> leaving;

@@ -91,8 +91,8 @@ private:
     std::uint16_t home_shards_ = 0;
     bool tells_bans_ = false;          ///< on this link
     std::uint32_t lifts_known_ = 0;    ///< the number of the last lift that came on this link
-    std::optional<Millis> cut_off_{};  ///< the time since which the link has no connection
-    Millis lost_ = 0;                  ///< the time since which the last link, now ended, had none
+    std::optional<Millis> cut_off_{};  ///< the link has no connection: when the home was last heard
+    Millis lost_ = 0;  ///< when the home of the last link, now ended, was last heard
     boost::unordered_flat_map<const Connection*, Client> clients_;
     boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< the clients of `link_`
     std::uint32_t last_number_ = 0;

@@ -24,18 +24,23 @@ public:
                   .link = link,
                   .peer_shards = static_cast<std::uint16_t>(stream->peer().shards),
                   .version = static_cast<std::uint16_t>(stream->peer().versions.last)});
-        stream->begin(
-            {.received =
-                 [self = shared_from_this(), link,
-                  weak = std::weak_ptr(stream)](std::string_view frames) {
-                     if (self->receive(link, frames)) return;
-                     if (const auto bad = weak.lock()) bad->end("it sent a malformed frame");
-                 },
-             .ended = [self = shared_from_this(),
-                       link](const std::string& why) { self->lose(link, why); },
-             .is_full = [self = shared_from_this()] { return self->are_behind(); },
-             .changed = [self = shared_from_this(),
-                         link](bool is_connected) { self->tell_change(link, is_connected); }});
+        stream->begin({.received =
+                           [self = shared_from_this(), link,
+                            weak = std::weak_ptr(stream)](std::string_view frames) {
+                               if (self->receive(link, frames)) return;
+                               if (const auto bad = weak.lock())
+                                   bad->end("it sent a malformed frame");
+                           },
+                       .ended = [self = shared_from_this(),
+                                 link](const std::string& why) { self->lose(link, why); },
+                       .is_full = [self = shared_from_this()] { return self->are_behind(); },
+                       .changed =
+                           [self = shared_from_this(), link,
+                            weak = std::weak_ptr(stream)](bool is_connected) {
+                               const auto changed = weak.lock();
+                               const Millis silence = changed ? changed->silence() : 0;
+                               self->tell_change(link, is_connected, silence);
+                           }});
     }
 
     std::size_t send(std::uint64_t link, std::string_view frames) const {
@@ -116,10 +121,11 @@ private:
         return true;
     }
 
-    void tell_change(std::uint64_t link, bool is_connected) {
+    void tell_change(std::uint64_t link, bool is_connected, Millis silence) {
         const std::lock_guard delivering(delivery_);
         tell_all({.kind = is_connected ? LinkMail::Kind::connected : LinkMail::Kind::cut_off,
-                  .link = link});
+                  .link = link,
+                  .silence = silence});
     }
 
     void lose(std::uint64_t link, const std::string& why) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/base/clock.h"
+
 namespace pulsegate {
 
 class FrameStream;
@@ -25,6 +27,7 @@ struct LinkMail {
     std::string frames{};           ///< see edge_frames.h
     std::uint16_t peer_shards = 0;  ///< `begun`: the number of shards of the other node
     std::uint16_t version = 1;      ///< `begun`: of the link's protocol
+    Millis silence = 0;             ///< `cut_off`: the time since the other node was last heard
 };
 
 /// The links of this node to other nodes. It gives each frame to its shard. Any thread may use it.

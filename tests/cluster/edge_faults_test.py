@@ -357,6 +357,20 @@ class CutTlsLinkTest(CutLinkTest):
         super().setUp()
 
 
+class StoodStillTest(RelayedCase):
+    def test_clients_of_an_edge_that_has_stood_still_leave_in_time(self):
+        ann = self.edge_node.connect("ann", version=5, keepalive=20)  # offline 34 s after the stop
+        self.edge_node.connect("bob", keepalive=13)  # some 24 s after it
+        watchers = {name: observed(self.gateway, name) for name in ("ann", "bob")}
+        with self.edge_node.standing_still():
+            self.assertEqual(first_offline(watchers["bob"])["cause"], "node_lost")
+            self.relay.close()  # else it leaves anyway, as soon as there is another link
+            ann.send(PINGREQ)
+        self.assertEqual([(first, body[:1]) for first, body in ann.receive_until_closed()], [(0xD0, b""), (0xE0, b"\x8B")])
+        self.gateway.connect("ann", version=5).disconnect()
+        self.assertEqual(first_offline(watchers["ann"])["cause"], "logout")
+
+
 class LostEndTest(EdgeCase):
     """The home does not understand that a connection has ended at its edge."""
 

@@ -52,6 +52,7 @@ class LinkRelay:
                 each.close()
 
     def close(self):
+        with_shutdown(self.listener)  # else it listens until `accept` returns
         self.listener.close()
         self.passes.set()
         self.cut()

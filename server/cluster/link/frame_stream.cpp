@@ -277,6 +277,7 @@ void FrameStream::await_tick() {
 }
 
 void FrameStream::tick() {
+    ticked_before_ = std::exchange(ticked_, boot_now());
     ++silent_ticks_;
     if (stalled_ticks_) ++*stalled_ticks_;
     if (!socket_ && silent_ticks_ > limits_.ticks_without_connection)
@@ -315,6 +316,7 @@ void FrameStream::read() {
 void FrameStream::take(std::size_t got) {
     filled_ += got;
     silent_ticks_ = 0;
+    if (got > 0) heard_ = ticked_before_;
     std::size_t begin = 0;  // begin of the frames that are delivered together
     std::size_t end = 0;
     while (filled_ - end >= size_bytes) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/base/clock.h"
 #include "server/cluster/link/kept_frames.h"
 #include "server/cluster/link/link_hello.h"
 
@@ -89,6 +90,9 @@ public:
     bool is_without_connection() const { return !socket_ && !has_ended_; }
     /// The position up to which it has received the frames of the other node.
     std::uint64_t received() const { return received_; }
+    /// The time since the other node was last heard, at most. A process that stood still may have
+    /// been sent something at any time since its last tick before that.
+    Millis silence() const { return boot_now() - heard_; }
     /// Continues with this connection, and drops the earlier one, if any. `position` is the
     /// position up to which the other node has received. Returns false if the stream has ended, or
     /// ends because it can't continue there.
@@ -148,6 +152,9 @@ private:
     bool has_ended_ = false;
     std::function<void()> lost_{};
     std::string why_{};  ///< why it has ended, or lost its connection
+    Millis ticked_ = boot_now();
+    Millis ticked_before_ = ticked_;  ///< when it ticked before that
+    Millis heard_ = ticked_;          ///< the last bytes have come then, or later
     int unsent_ticks_ = 0;
     int silent_ticks_ = 0;    ///< ticks of silence on its connection, or without a connection
     std::string in_{};        ///< begins at the beginning of a frame
