@@ -296,9 +296,32 @@ TEST_CASE("an edge goes on with its link on another connection") {
         asio::read(edge, asio::buffer(answer));
         CHECK(answer == expected);
     }
-    // It has lost what the home was told that it has: the link ends.
-    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 6\n") == "refused\n");
+    // It claims more than it was sent: the link ends.
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 12\n") == "refused\n");
     CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 11\n") == "refused\n");
+}
+
+TEST_CASE("a connection that the edge has given up comes too late to end the link") {
+    Peer home("west#1");
+    home.echo();
+    asio::io_context io;
+    const std::string frame("\2\0\0\0hi", 6);
+    {
+        tcp::socket first = guest_of(home, io);
+        asio::write(first, asio::buffer("pulsegate-edge 1 east#1 birth 3 7 new\n" + frame));
+        std::string answer(24 + frame.size(), ' ');
+        asio::read(first, asio::buffer(answer));
+    }
+    tcp::socket second = guest_of(home, io);
+    asio::write(second, asio::buffer(std::string("pulsegate-edge 1 east#1 birth 3 7 6\n")));
+    std::string answer(12, ' ');
+    asio::read(second, asio::buffer(answer));
+    CHECK(answer == link_position(6));
+    CHECK(answer_to(home, "pulsegate-edge 1 east#1 birth 3 7 0\n") == "refused\n");
+    asio::write(second, asio::buffer(frame));
+    answer.clear();
+    asio::read_until(second, asio::dynamic_buffer(answer), "hi");
+    CHECK(answer.ends_with(link_position(12) + frame));
 }
 
 TEST_CASE("no edge is handed over after the home has refused edges") {

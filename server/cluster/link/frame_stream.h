@@ -93,6 +93,9 @@ public:
     /// The time since the other node was last heard, at most. A process that stood still may have
     /// been sent something at any time since its last tick before that.
     Millis silence() const { return boot_now() - heard_; }
+    /// True if the other node has acknowledged frames beyond this position, so that a connection
+    /// that begins with it is an old one.
+    bool is_outdated(std::uint64_t position) const { return position < kept_.acknowledged(); }
     /// Continues with this connection, and drops the earlier one, if any. `position` is the
     /// position up to which the other node has received. Returns false if the stream has ended, or
     /// ends because it can't continue there.

@@ -176,14 +176,16 @@ UniqueFd LinkListener::hand_over(CarriedRequest request) {
 }
 
 /// Returns false if this node accepts no edges, or does not know the link that the edge wants to
-/// continue.
+/// continue. It is also false for a connection that the edge has given up meanwhile: the link goes
+/// on with a later one.
 bool LinkListener::hand_over(std::shared_ptr<LinkSocket> socket, EdgeRequest request) {
     const std::lock_guard lock(mutex_);
     if (!edge_handler_) return false;
     if (request.received) {
         const auto known =
             FrameStream::find(socket->tcp().get_executor(), request.edge.incarnation, request.link);
-        return known && known->resume(std::move(socket), *request.received);
+        return known && !known->is_outdated(*request.received) &&
+               known->resume(std::move(socket), *request.received);
     }
     const auto stream = FrameStream::open(std::move(socket), std::move(request.edge), request.link,
                                           FrameStream::limits_for(shards_));
