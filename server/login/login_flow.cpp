@@ -33,6 +33,8 @@ constexpr Millis until_delivered = 2;
 /// How long a login waits until its edge has said whether the client is still there.
 constexpr Millis edge_patience = 10'000;
 
+const Ending gone_early{Cause::connection_lost, Reason::success, "gone before its turn"};
+
 /// Without the address: it takes a system call, and only the auth hook needs it.
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();
@@ -119,7 +121,9 @@ DetachedCoroutine LoginFlow::enter(Login login) {
     }
     auto under_way = logins_.last_unfinished();
     while (true) {
-        const bool asks = must_ask_edge(login);
+        const bool has_rival = meets_rival(login);
+        if (has_rival && login.connection->peer_gone()) co_return login.connection->end(gone_early);
+        const bool asks = has_rival && login.connection->channel();
         if (!asks && !awaits_deliveries(login, under_way)) break;
         if (refused_memory(login)) co_return;
         if (asks)
@@ -370,12 +374,11 @@ bool LoginFlow::awaits_deliveries(const Login& login, std::uint64_t upto) const 
     return logins_.awaits_deliveries(user_of(login), login.connect().client_id, upto);
 }
 
-bool LoginFlow::must_ask_edge(Login& login) const {
-    if (!login.connection->channel()) return false;
+bool LoginFlow::meets_rival(Login& login) const {
     const std::string_view named = login.connect().client_id;
     const std::string_view client = named.empty() ? login.result.client : named;
-    return takeovers_.must_ask_edge(logins_.user_name(login.connect(), login.result, client),
-                                    client, login.rival);
+    return takeovers_.meets_rival(logins_.user_name(login.connect(), login.result, client), client,
+                                  login.rival);
 }
 
 /// An edge whose client has gone says that the connection has ended.
@@ -475,8 +478,7 @@ bool LoginFlow::resume_unless_gone(Ticket ticket) {
 
 /// Ends the login of a client that has gone.
 void LoginFlow::abandon(Ticket ticket) {
-    waiting_.at(ticket).login->connection->end(
-        {Cause::connection_lost, Reason::success, "gone before its turn"});
+    waiting_.at(ticket).login->connection->end(gone_early);
     waiting_.erase(ticket);
 }
 

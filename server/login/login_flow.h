@@ -65,7 +65,7 @@ struct Login {
     std::unique_ptr<boost::asio::steady_timer> pause{};
     UnauthenticatedMemory::Share memory{};  ///< the memory it takes while it waits
     std::optional<Handoff> handoff{};       ///< replaces the connection while it moves home
-    std::optional<Rival> rival{};           ///< see Takeovers::must_ask_edge
+    std::optional<Rival> rival{};           ///< see Takeovers::meets_rival
 
     const Connect& connect() const { return received.connect; }
 };
@@ -199,7 +199,7 @@ private:
     void reject(const Login& login);
     Wait pause(Login& login, Millis time);
     bool awaits_deliveries(const Login& login, std::uint64_t upto) const;
-    bool must_ask_edge(Login& login) const;
+    bool meets_rival(Login& login) const;
     Wait edge_answer(Login& login);
     void accept(Login& login);
     static bool awaits_connack(const Login& login);

@@ -28,8 +28,8 @@ Millis Takeovers::pause(std::string_view user, std::string_view client, const Co
 }
 
 /// A connection that is cut off may be alive, too.
-bool Takeovers::must_ask_edge(std::string_view user, std::string_view client,
-                              std::optional<Rival>& rival) const {
+bool Takeovers::meets_rival(std::string_view user, std::string_view client,
+                            std::optional<Rival>& rival) const {
     const Session* const session = connected(user, client);
     if (!session) return false;
     const Rival now{session->link, session->since};

@@ -34,12 +34,13 @@ public:
     Millis pause(std::string_view user, std::string_view client, const Connection& newcomer,
                  Millis now);
 
-    /// A login from an edge may be old, because the link has passed nothing for some seconds. If
-    /// its client has given it up and has logged in elsewhere since, it must not take over that
-    /// connection. So the edge is asked whether the client is still there, unless it was asked when
-    /// the client had the same connection as now, which is then `rival`.
-    bool must_ask_edge(std::string_view user, std::string_view client,
-                       std::optional<Rival>& rival) const;
+    /// A login may be old, because this node stood still, or the link to the client's edge has
+    /// passed nothing for some seconds. If the client has given it up and has logged in elsewhere
+    /// since, it must not take over that connection. True if the client has a connection that is
+    /// not `rival`, which then becomes this connection: the login must make sure that its client is
+    /// still there.
+    bool meets_rival(std::string_view user, std::string_view client,
+                     std::optional<Rival>& rival) const;
 
 private:
     const Session* connected(std::string_view user, std::string_view client) const;

@@ -1,6 +1,7 @@
-"""Logins through an edge that would take over another connection of the same client."""
+"""Logins that would take over another connection of the same client."""
 
 import itertools
+import socket
 import unittest
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -63,8 +64,29 @@ class GivenUpLoginTest(RelayedCase):
             self.assertEqual(other.hear(), (END, 1, bytes([CONNECTION_LOST, 0])))  # the first that it hears since
 
 
-class EdgeTakeoverTest(EdgeCase):
-    arguments = ("--ban-flaps", "0", "--duel-takeovers", "0")
+class TakeoverTest(EdgeCase):
+    arguments = ("--ban-flaps", "0", "--duel-takeovers", "0", "--log-level", "debug")
+
+    def test_a_login_at_the_home_that_its_client_has_given_up_takes_nothing_over(self):
+        home = self.home()
+        ann = home.connect("ann", version=5)
+        with home.standing_still():
+            ask_for(home, "ann").close()
+        home.wait_for_log(GONE)
+        ann.ping()
+
+    def test_a_client_that_has_only_closed_its_side_is_served(self):
+        home = self.home()
+        watcher = home.connect("watcher")
+        watcher.subscribe("news")
+        ann = home.connect("ann", version=5)
+        with home.standing_still():
+            last_words = ask_for(home, "ann")
+            last_words.publish("news", b"last")
+            last_words.socket.shutdown(socket.SHUT_WR)
+        self.assertEqual(watcher.receive_publish(), ("news", b"last"))
+        self.assertEqual([(first, body[0]) for first, body in ann.receive_until_closed()], [(0xE0, TAKEN_OVER)])
+        last_words.close()
 
     def test_logins_of_one_client_at_two_edges_at_once_end_with_one_connection(self):
         home, edge = self.nodes(lease=60)

@@ -171,6 +171,7 @@ bool Connection::peer_gone() {
     int unread = 0;
     ::ioctl(socket_.get(), FIONREAD, &unread);
     if (tls()) unread += static_cast<int>(tls()->kept());
+    if (context_.input.is_of(*this) && !context_.input.rest.empty()) return false;
     if (partial_ || (small_tls() && small_tls()->has_record())) return false;
     return unread <= (tls() || small_tls() ? close_notify_bytes : 0);
 }
