@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/basic_stream.hpp>
@@ -36,11 +38,16 @@ using local = asio::local::stream_protocol;
 /// A request never waits longer than this at the home.
 constexpr auto reply_patience = std::chrono::seconds(90);
 
+/// How often this node looks whether the home is still there.
+constexpr auto look_at_home_pause = std::chrono::seconds(1);
+
 /// This node's end of the connection to the home.
 struct WayToHome {
-    explicit WayToHome(local::socket socket) : stream(std::move(socket)) {}
+    explicit WayToHome(local::socket socket)
+        : stream(std::move(socket)), look(stream.get_executor()) {}
 
     beast::basic_stream<local> stream;
+    asio::steady_timer look;
     beast::flat_buffer unread{most_unparsed_http};
 };
 
@@ -80,6 +87,24 @@ ApiReply reply_of(const http::response<http::string_body>& answer) {
         if (!is_of_one_hop(field.name()))
             reply.fields.emplace_back(std::string(field.name_string()), std::string(field.value()));
     return reply;
+}
+
+bool is_alive_node(const ClusterView& view, const std::string& incarnation) {
+    return std::ranges::any_of(view.nodes, [&](const ClusterView::Node& node) {
+        return node.incarnation == incarnation && !node.is_condemned;
+    });
+}
+
+/// Closes the connection when the home is condemned. A home that stands still does not close it.
+void end_without_home(const std::shared_ptr<WayToHome>& way, const Membership& cluster,
+                      const std::string& home) {
+    way->look.expires_after(look_at_home_pause);
+    way->look.async_wait([weak = std::weak_ptr(way), &cluster, home](error_code error) {
+        const auto still = weak.lock();
+        if (error || !still) return;
+        if (is_alive_node(cluster.view(), home)) return end_without_home(still, cluster, home);
+        still->stream.close();
+    });
 }
 
 /// The next part of a reply that ends with its connection.
@@ -128,6 +153,7 @@ asio::awaitable<ApiReply> Forwarding::answer(const ApiRequest& request, std::str
         co_return api_refusal(ApiError::standby,
                               "no node serves at the moment: this one stands by; try again later");
     const std::string name = home->name;
+    const std::string incarnation = home->incarnation;
     auto [ours, theirs] = socket_pair();
     if (!ours) co_return no_answer("this node has no descriptors left");
     cluster_.carry(
@@ -135,6 +161,7 @@ asio::awaitable<ApiReply> Forwarding::answer(const ApiRequest& request, std::str
         {.address = request.is_local ? "" : request.address.text(), .token = std::move(token)},
         std::move(theirs));
     const auto way = std::make_shared<WayToHome>(local::socket(io_, local(), ours.release()));
+    end_without_home(way, cluster_, incarnation);
     const std::string text = request_text(request);
     error_code error;
     way->stream.expires_after(reply_patience);

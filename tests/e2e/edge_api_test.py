@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from certificates import Certificates
-from cluster_test import ask
+from cluster_test import LEASE, ask
 from edge_nodes import EdgeCase
 from gateway import DISCONNECT, Client, wait_until
 from token_test import make_token
@@ -149,6 +149,20 @@ class EdgeApiTest(EdgeCase):
             self.assertEqual((status, body["code"]), (503, "standby"))
         self.assertIn("this node stands by; node home serves", body["error"])
         self.assertIn("dashboard", edge.ask("GET", "/")[1])
+
+    def test_streams_end_when_another_node_takes_over_from_a_home_that_stands_still(self):
+        home = self.home(lease=LEASE)
+        edges = [self.edge(name=name, lease=LEASE) for name in ("edge", "second")]
+        streams = []
+        for each in edges:
+            request = urllib.request.Request(f"http://127.0.0.1:{each.http_port}/api/v1/presence/changes",
+                                             headers={"Accept": "text/event-stream"})
+            streams.append(self.enterContext(urllib.request.urlopen(request, timeout=60)))
+            self.assertTrue(streams[-1].readline())  # so the home has it
+        with home.standing_still():
+            for each in streams:
+                while each.readline():
+                    pass
 
     def test_while_no_node_answers_the_edge_says_so(self):
         home, edge = self.nodes(lease=60)
