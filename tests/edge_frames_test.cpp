@@ -35,7 +35,7 @@ TEST_CASE("frames are taken as they were appended") {
     std::mt19937 random(1);
     std::string bytes;
     std::vector<std::string> contents;
-    constexpr auto kinds = static_cast<unsigned>(EdgeFrameKind::lift);
+    constexpr auto kinds = static_cast<unsigned>(EdgeFrameKind::home_ban);
     for (unsigned i = 0; i < 100; ++i) {
         contents.push_back(random_bytes(random, 300));
         append(bytes, {.kind = static_cast<EdgeFrameKind>(1 + i % kinds),
@@ -86,6 +86,7 @@ TEST_CASE("frames with damaged or random bytes are taken to the end or refused")
             static_cast<void>(decode_end(frame->contents));
             static_cast<void>(decode_ban(frame->contents));
             static_cast<void>(decode_lift(frame->contents));
+            static_cast<void>(decode_home_ban(frame->contents));
             static_cast<void>(decode_forwarded_login(frame->contents));
         }
     }
@@ -120,6 +121,21 @@ TEST_CASE("a ban and a lift arrive as they were sent") {
     CHECK_FALSE(decode_ban(""));
     CHECK_FALSE(decode_lift("\7"));
     CHECK_FALSE(decode_lift(std::string("\7\0\0\0", 4)));
+}
+
+TEST_CASE("a ban of the home arrives as it was sent") {
+    for (const Millis left : {Millis{0}, Millis{300'000'000'000}, for_good}) {
+        const Address address = *Address::parse("2001:db8:1:2::/64");
+        const std::string sent = encode(HomeBan{address, left, left == for_good});
+        const auto ban = decode_home_ban(sent);
+        REQUIRE(ban);
+        CHECK(ban->address == address);
+        CHECK(ban->left == left);
+        CHECK(ban->ordered == (left == for_good));
+        CHECK_FALSE(decode_home_ban(std::string_view(sent).substr(0, 9)));
+    }
+    CHECK_FALSE(decode_home_ban(encode(HomeBan{*Address::parse("203.0.113.9"), for_good - 1})));
+    CHECK_FALSE(decode_home_ban(""));
 }
 
 TEST_CASE("a login and an end arrive as they were sent") {

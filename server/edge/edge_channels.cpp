@@ -20,6 +20,7 @@ namespace pulsegate {
 namespace {
 
 constexpr std::size_t lost_a_turn = 256;
+constexpr std::size_t bans_told_a_turn = 500;
 
 /// How many bytes clients may add to the frames for a link in a round.
 constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
@@ -108,6 +109,45 @@ void EdgeChannels::begin(const LinkMail& mail) {
     if (!output.hears_lifts) return;
     // The edge may have had no link when they were lifted.
     for (const BanLift& lift : address_limits_.lifts(monotonic_now())) tell_lift(mail.link, lift);
+    output.hears_bans = mail.version >= link_version_of_home_bans;
+    if (!output.hears_bans) return;
+    output.untold_bans = 0;
+    if (!std::exchange(tells_bans_, true)) rounds_.later([this] { tell_some_bans(); });
+    rounds_.go_on();
+}
+
+/// Tells edges that have just connected of the bans at this node, some in each round.
+void EdgeChannels::tell_some_bans() {
+    tells_bans_ = false;
+    for (auto& [link, output] : outputs_) {
+        if (!output.untold_bans) continue;
+        const BanPage page =
+            address_limits_.bans(*output.untold_bans, bans_told_a_turn, monotonic_now());
+        for (const Ban& ban : page.bans)
+            if (const auto address = Address::parse(ban.address))
+                tell_ban(link, {*address, ban.left.value_or(for_good), ban.cause.ordered});
+        output.untold_bans = page.next;
+        tells_bans_ = tells_bans_ || page.next;
+    }
+    if (!tells_bans_) return;
+    rounds_.later([this] { tell_some_bans(); });
+    rounds_.go_on();
+}
+
+void EdgeChannels::tell_ban(const Address& address) {
+    thread_.assert_here();
+    const Millis now = monotonic_now();
+    const auto left = address_limits_.ban_left(address, now);
+    const auto cause = address_limits_.banned(address, now);
+    if (!left || !cause) return;  // it was lifted meanwhile
+    const HomeBan ban{.address = address, .left = *left, .ordered = cause->ordered};
+    for (const auto& [link, output] : outputs_)
+        if (output.hears_bans) tell_ban(link, ban);
+}
+
+void EdgeChannels::tell_ban(std::uint64_t link, const HomeBan& ban) {
+    if (ban.address.is_local()) return;  // it means another machine to the edge
+    put({.link = link, .number = 0, .shard = 0}, EdgeFrameKind::home_ban, encode(ban));
 }
 
 void EdgeChannels::hear_ban(const EdgeFrame& frame) {
@@ -120,6 +160,7 @@ void EdgeChannels::hear_ban(const EdgeFrame& frame) {
                 "{} banned by an edge: too many wrong passwords from there (ban-failures). DELETE "
                 "/api/v1/bans?address={} lifts the ban",
                 LoggedAddress{ban->address.text()}, ban->address.text());
+    tell_ban(ban->address);
 }
 
 void EdgeChannels::tell_lift(const BanLift& lift) {

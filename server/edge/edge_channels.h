@@ -49,6 +49,8 @@ public:
     /// Tells all edges of the lift. Only on the first shard, so that edges hear of lifts and of the
     /// begin of a link in their order.
     void tell_lift(const BanLift& lift);
+    /// Tells all edges that this node has banned the address. Only on the first shard.
+    void tell_ban(const Address& address);
 
     std::size_t clients() const { return connections_.size(); }
     /// The work of the logins and bans since the start: one mail may have many.
@@ -68,6 +70,8 @@ private:
     void begin(const LinkMail& mail);
     void hear_ban(const EdgeFrame& frame);
     void tell_lift(std::uint64_t link, const BanLift& lift);
+    void tell_ban(std::uint64_t link, const HomeBan& ban);
+    void tell_some_bans();
     void open(const ChannelName& name, const EdgeFrame& frame);
     Millis time_on_link(std::uint64_t link) const;
     void lose(std::uint64_t link);
@@ -81,6 +85,9 @@ private:
 
     struct Output {
         bool hears_lifts = false;
+        bool hears_bans = false;
+        /// The page of this node's bans that the edge is told next; nothing: it has been told all.
+        std::optional<std::uint64_t> untold_bans{};
         std::string frames{};     ///< frames of this round
         std::size_t waiting = 0;  ///< bytes that waited for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
@@ -99,6 +106,7 @@ private:
     boost::unordered_flat_map<ChannelName, Connection*> connections_;
     std::map<std::uint64_t, Output> outputs_;  ///< by link, without links that have ended
     bool is_flush_due_ = false;
+    bool tells_bans_ = false;  ///< is told to some edges that have just connected
     std::uint64_t work_ = 0;
     boost::asio::steady_timer resuming_{rounds_.context()};
     struct Lost {

@@ -57,7 +57,7 @@ std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
     const auto kind = static_cast<std::uint8_t>(frames[4]);
     if (size < edge_frame_header - length_bytes || size > frames.size() - length_bytes ||
         kind < static_cast<std::uint8_t>(EdgeFrameKind::open) ||
-        kind > static_cast<std::uint8_t>(EdgeFrameKind::lift))
+        kind > static_cast<std::uint8_t>(EdgeFrameKind::home_ban))
         return std::nullopt;
     EdgeFrame frame{
         .kind = static_cast<EdgeFrameKind>(kind),
@@ -83,6 +83,22 @@ std::optional<ToldBan> decode_ban(std::string_view contents) {
     const auto address = Address::parse(contents.substr(time_bytes + number_bytes));
     if (!address || left > longest_told_ban) return std::nullopt;
     return ToldBan{*address, static_cast<Millis>(left), static_cast<std::uint32_t>(known)};
+}
+
+std::string encode(const HomeBan& ban) {
+    std::string contents;
+    append_little<time_bytes>(contents, static_cast<std::uint64_t>(ban.left));
+    contents += ban.ordered ? '\1' : '\0';
+    return contents + ban.address.text();
+}
+
+std::optional<HomeBan> decode_home_ban(std::string_view contents) {
+    if (contents.size() < time_bytes + 1) return std::nullopt;
+    const std::uint64_t left = number_of(contents.substr(0, time_bytes));
+    const auto address = Address::parse(contents.substr(time_bytes + 1));
+    if (!address || (left > longest_told_ban && left != std::uint64_t{for_good}))
+        return std::nullopt;
+    return HomeBan{*address, static_cast<Millis>(left), contents[time_bytes] != '\0'};
 }
 
 std::string encode(const BanLift& lift) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/limits/address.h"
+#include "server/limits/bans.h"
 #include "server/limits/lifted_bans.h"
 #include "server/session/terms/cause.h"
 #include "server/transport/channels/channel.h"
@@ -36,10 +37,14 @@ enum class EdgeFrameKind : std::uint8_t {
     // Since version 2 of the link, between the first shards, and about no client:
     ban,   ///< from the edge: it has banned an address: ToldBan
     lift,  ///< from the home: the ban of an address is lifted: BanLift
+    // Since version 3, between the first shards:
+    home_ban,  ///< from the home: an address is banned there: HomeBan
 };
 
 /// The first version of the link in which there are `ban` and `lift`.
 inline constexpr unsigned link_version_of_bans = 2;
+/// The first version of the link in which there is `home_ban`.
+inline constexpr unsigned link_version_of_home_bans = 3;
 
 struct EdgeFrame {
     EdgeFrameKind kind{};
@@ -68,6 +73,17 @@ struct ToldBan {
 std::string encode(const ToldBan& ban);
 /// Nothing if it is malformed.
 std::optional<ToldBan> decode_ban(std::string_view contents);
+
+/// A ban of an address that holds at the home.
+struct HomeBan {
+    Address address{};
+    Millis left = 0;       ///< time until the ban ends; `for_good`: it does not end
+    bool ordered = false;  ///< see BanCause
+};
+
+std::string encode(const HomeBan& ban);
+/// Nothing if it is malformed.
+std::optional<HomeBan> decode_home_ban(std::string_view contents);
 
 std::string encode(const BanLift& lift);
 /// Nothing if it is malformed.

@@ -2,6 +2,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,12 +14,12 @@
 #include "server/base/owner_thread.h"
 #include "server/edge/edge_frames.h"
 #include "server/edge/link_exchange.h"
+#include "server/limits/address.h"
 #include "server/loop/rounds.h"
 #include "server/session/terms/link.h"
 
 namespace pulsegate {
 
-class Address;
 class AddressLimits;
 class Authenticator;
 class Connection;
@@ -74,6 +75,8 @@ private:
     void disown(const EdgeFrame& frame);
     void tell_bans();
     void hear_lift(const EdgeFrame& frame);
+    void hear_ban(const EdgeFrame& frame);
+    void forget_home_bans();
     void put_frame(const EdgeFrame& frame);
     void put(const Client& client, EdgeFrameKind kind, std::string_view contents);
     void flush();
@@ -89,8 +92,10 @@ private:
     LinkExchange* exchange_ = nullptr;
     std::uint64_t link_ = 0;  ///< the link to the home; 0: none
     std::uint16_t home_shards_ = 0;
-    bool tells_bans_ = false;          ///< on this link
-    std::uint32_t lifts_known_ = 0;    ///< the number of the last lift that came on this link
+    bool tells_bans_ = false;        ///< on this link
+    std::uint32_t lifts_known_ = 0;  ///< the number of the last lift that came on this link
+    boost::unordered_flat_set<Address> home_bans_;  ///< that only the home has told
+    std::size_t sweep_home_bans_at_ = 1000;         ///< when there are so many, ended ones go
     std::optional<Millis> cut_off_{};  ///< the link has no connection: when the home was last heard
     Millis lost_ = 0;  ///< when the home of the last link, now ended, was last heard
     boost::unordered_flat_map<const Connection*, Client> clients_;

@@ -97,7 +97,7 @@ public:
     virtual void move_login(unsigned shard, MovedLogin login) = 0;
     /// If another node has the sessions, sends the login there or refuses it, and returns true.
     virtual bool forward_login(Login& login) = 0;
-    /// If another node has the sessions, tells it that this node has banned the address.
+    /// Tells the other nodes that this node has banned the address.
     virtual void tell_ban(const Address& address) = 0;
 
     /// These send to the logins of this shard, from any thread.

@@ -280,10 +280,14 @@ bool Shard::forward_login(Login& login) {
     return true;
 }
 
-/// The first shard tells it, so that bans and lifts are in one order.
+/// The first shard tells the other nodes, so that bans and lifts are in one order.
 void Shard::tell_ban(const Address& address) {
-    if (!forwarded_.is_on()) return;
-    peers_[0].send(Task([address](Shard& first) { first.forwarded_.tell_ban(address); }));
+    peers_[0].send(Task([address](Shard& first) {
+        if (first.forwarded_.is_on())
+            first.forwarded_.tell_ban(address);
+        else
+            first.edges_.tell_ban(address);
+    }));
 }
 
 void Shard::begin_check(CheckTurn turn) { send(turn); }

@@ -123,6 +123,7 @@ public:
     Evicted evict(const Address& address);
     /// See EdgeChannels.
     void tell_lift(const BanLift& lift) { edges_.tell_lift(lift); }
+    void tell_home_ban(const Address& address) { edges_.tell_ban(address); }
     /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
     /// Does all work that is due, as at every tick.

@@ -29,4 +29,6 @@ Evicted ShardAdmin::evict(const Eviction& eviction) {
 Evicted ShardAdmin::evict(const Address& address) { return shard_.evict(address); }
 void ShardAdmin::tell_lift(const BanLift& lift) { shard_.tell_lift(lift); }
 
+void ShardAdmin::tell_ban(const Address& address) { shard_.tell_home_ban(address); }
+
 }  // namespace pulsegate

@@ -34,6 +34,8 @@ public:
     Evicted evict(const Address& address);
     /// Tells the edges of this node of a lifted ban. Only on the first shard.
     void tell_lift(const BanLift& lift);
+    /// Tells them of a ban of this node. Only on the first shard.
+    void tell_ban(const Address& address);
 
 private:
     Shard& shard_;

@@ -17,6 +17,7 @@ GUESSER = "127.0.0.9"
 BANNED = 0x8A
 WRONG = 0x86
 KIND_OF_LIFT = 9
+KIND_OF_HOME_BAN = 10
 LINK_GONE = "there was no other connection in time"
 
 
@@ -34,8 +35,12 @@ def banned(gateway):
     return [(each["address"], each["by"]) for each in body["bans"]]
 
 
-def lift(gateway):
-    return gateway.ask("DELETE", f"/api/v1/bans?address={GUESSER}")[0]
+def order(gateway, address):
+    return gateway.ask("PUT", f"/api/v1/bans?address={address}&seconds=600")[0]
+
+
+def lift(gateway, address=GUESSER):
+    return gateway.ask("DELETE", f"/api/v1/bans?address={address}")[0]
 
 
 class EdgeBansTest(EdgeCase):
@@ -45,11 +50,11 @@ class EdgeBansTest(EdgeCase):
         self.arguments = ("--password-file", add_users(folder / "users", ann="right"), "--ban-failures", "2")
         self.guesses = itertools.count()
 
-    def guess(self, gateway):
+    def guess(self, gateway, source=GUESSER):
         """Until this node bans the guesser."""
         for _ in range(2):
-            self.assertEqual(log_in(gateway, f"wrong {next(self.guesses)}"), WRONG)
-        self.assertEqual(log_in(gateway, "right"), BANNED)
+            self.assertEqual(log_in(gateway, f"wrong {next(self.guesses)}", source), WRONG)
+        self.assertEqual(log_in(gateway, "right", source), BANNED)
 
     def test_a_ban_that_an_edge_sets_holds_at_all_nodes_and_is_lifted_at_any(self):
         home, edge = self.nodes()
@@ -62,10 +67,9 @@ class EdgeBansTest(EdgeCase):
                 self.assertEqual(log_in(each, "right"), BANNED)
                 self.assertEqual(log_in(each, "right", source="127.0.0.1"), 0)
             self.assertEqual(lift(lifting), 200)
-            wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
             for each in nodes:
                 self.assertEqual(banned(each), [])
-                self.assertEqual(log_in(each, "right"), 0)
+                wait_until(lambda each=each: log_in(each, "right") == 0, what="the end of the ban at each node")
         # Only now: a lift of nothing ends the bans that an edge sets before it hears of the lift.
         for each in nodes:
             self.assertEqual(lift(each), 404)
@@ -122,34 +126,82 @@ class EdgeBansTest(EdgeCase):
 
     def test_the_next_home_hears_of_the_bans_of_its_edges(self):
         home = self.home()
-        edges = [self.edge(name=name) for name in ("edge", "second")]
-        for edge in edges:
-            self.guess(edge)
-        wait_until(lambda: banned(home), what="the ban at the home")
+        guessers = {self.edge(name=name): source for name, source in (("edge", GUESSER), ("second", "127.0.0.8"))}
+        for edge, source in guessers.items():
+            self.guess(edge, source)
+        wait_until(lambda: len(banned(home)) == 2, what="the bans at the home")
         home.kill()
-        new = wait_until(lambda: next((each for each in edges if "owns all 128 partitions" in each.log), None), what="a takeover")
-        (other,) = (each for each in edges if each is not new)
-
+        new = wait_until(lambda: next((each for each in guessers if "owns all 128 partitions" in each.log), None), what="a takeover")
+        ((other, source),) = ((each, source) for each, source in guessers.items() if each is not new)
         new.await_ready()
-        wait_until(lambda: banned(new) == [(GUESSER, "gateway")], what="the ban at the new home")
-        self.assertEqual(log_in(new, "right"), BANNED)
-        self.assertEqual(lift(new), 200)
-        wait_until(lambda: log_in(other, "right") == 0, what="the end of the ban at the edge")
+        wait_until(lambda: banned(new) == [(source, "gateway")], what="the ban at the new home")
+        self.assertEqual(log_in(new, "right", source), BANNED)
+        self.assertEqual(lift(new, source), 200)
+        for free in guessers.values():  # also what the former home had told
+            wait_until(lambda free=free: log_in(other, "right", free) == 0, what="the end of the ban at the edge")
 
-    def test_a_node_of_an_earlier_version_is_told_of_no_lift(self):
+    def test_a_node_of_an_earlier_version_is_told_what_it_understands(self):
         home = self.home()
         port = int(home.command[home.command.index("--link-listen") + 1].split(":")[1])
-        for version, expected in ((1, None), (2, KIND_OF_LIFT)):
+        for version, expected in ((1, None), (2, KIND_OF_LIFT), (3, KIND_OF_HOME_BAN)):
             with self.subTest(version), Client(port) as old:
                 versions, _, birth = old.socket.recv(1000).split()[1:4]
-                self.assertEqual(versions, b"1-2")
+                self.assertEqual(versions, b"1-3")
                 old.send(b"pulsegate-edge %d old#%d %s 1 7 new\n" % (version, version, birth))
                 stream = old.socket.makefile("rb")
                 self.assertIsNone(next_kind(stream))  # it is linked
-                self.assertEqual(lift(home), 404)
-                while (kind := next_kind(stream)) is None and version == 2:
+                self.assertEqual(order(home, GUESSER), 200)
+                self.assertEqual(lift(home), 200)
+                uninteresting = {1: (), 2: (None,), 3: (None, KIND_OF_LIFT)}  # a link begins with the earlier lifts
+                while (kind := next_kind(stream)) in uninteresting[version]:
                     pass
                 self.assertEqual(kind, expected)
+
+
+class HomeBansTest(EdgeCase):
+    """Edges refuse the addresses that their home has banned before they check a password."""
+
+    def setUp(self):
+        super().setUp()
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-edge-")))
+        self.arguments = ("--password-file", add_users(folder / "users", ann="right"))
+
+    def await_answer(self, gateway, expected):
+        """To a wrong password, always the same one."""
+        wait_until(lambda: log_in(gateway, "wrong") == expected, what="the answer to a wrong password")
+
+    def test_an_ordered_ban_holds_at_edges_until_it_is_lifted(self):
+        home, edge = self.nodes("--ban-failures", "0")
+        self.assertEqual(log_in(edge, "wrong"), WRONG)
+        self.assertEqual(order(edge, GUESSER), 200)
+        self.await_answer(edge, BANNED)
+        second = self.edge("--ban-failures", "0", name="second")  # it is told of the bans that there are
+        self.await_answer(second, BANNED)
+        self.assertEqual(log_in(second, "right", source="127.0.0.1"), 0)
+        self.assertEqual(lift(second), 200)
+        for each in (edge, second):
+            self.await_answer(each, WRONG)
+        self.assertEqual(banned(home), [])
+
+    def test_an_ordered_ban_that_is_lifted_while_the_edge_has_no_link_ends_there(self):
+        home, edge = self.nodes("--ban-failures", "0", "--ban-time", "1s")  # so its lift is soon forgotten
+        self.assertEqual(order(home, GUESSER), 200)
+        self.await_answer(edge, BANNED)
+        with edge.standing_still():
+            home.wait_for_log(LINK_GONE)
+            self.assertEqual(lift(home), 200)
+            self.assertEqual(order(home, "127.0.0.8"), 200)
+            home.await_tick()
+            home.await_tick()
+        self.await_answer(edge, WRONG)
+        self.assertEqual(banned(home), [("127.0.0.8", "administrator")])
+
+    def test_a_ban_that_the_home_sets_itself_holds_at_edges(self):
+        home, edge = self.home("--ban-failures", "2"), self.edge("--ban-failures", "0")
+        for number in range(2):
+            self.assertEqual(log_in(home, f"wrong {number}"), WRONG)
+        self.await_answer(edge, BANNED)
+        self.assertEqual(banned(home), [(GUESSER, "gateway")])
 
 
 def next_kind(stream):

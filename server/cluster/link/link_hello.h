@@ -17,8 +17,9 @@ struct LinkVersions {
     bool operator==(const LinkVersions&) const = default;
 };
 
-/// What this program speaks. Since version 2, nodes tell each other of bans.
-inline constexpr LinkVersions our_link_versions{1, 2};
+/// What this program speaks. Since version 2, edges tell their home of bans, and since version 3,
+/// the home tells its edges.
+inline constexpr LinkVersions our_link_versions{1, 3};
 
 /// The highest version in both ranges; nothing if there is none.
 std::optional<unsigned> common_version(const LinkVersions& one, const LinkVersions& other);
@@ -30,7 +31,7 @@ std::string no_common_version(std::string_view peer, const LinkVersions& of_peer
 /// The line that a node sends first on each connection to its link. A node that asks sends its own
 /// hello as the answer:
 ///
-///     pulsegate-link 1-2 west#0123456789abcdef 6f1c… redis 8
+///     pulsegate-link 1-3 west#0123456789abcdef 6f1c… redis 8
 ///
 /// The first word after the name is the range of versions; a single number is a range of one. The
 /// last number is the number of shards. Later versions may add words at the end of the line.

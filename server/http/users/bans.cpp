@@ -146,8 +146,11 @@ awaitable<std::optional<bool>> order(const ApiContext& api, BanTarget target, Mi
     if (target.address) {
         const bool is_ordered =
             api.address_limits.order_ban(*target.address, now, until, std::move(reason));
-        if (is_ordered) store();
-        co_return is_ordered;
+        if (!is_ordered) co_return false;
+        store();
+        api.shards.send(
+            0, [address = *target.address](ShardAdmin& first) { first.tell_ban(address); });
+        co_return true;
     }
     const auto at_home = [target, now, until, reason, store](ShardAdmin& shard) {
         const bool is_ordered =
