@@ -7,6 +7,7 @@
 
 #include "server/cluster/membership.h"
 #include "server/edge/link_exchange.h"
+#include "server/transport/channels/channel.h"
 
 namespace pulsegate {
 
@@ -14,8 +15,12 @@ namespace {
 
 constexpr auto dial_pause = std::chrono::milliseconds(500);
 
-/// It has no data and no HTTP API: the standby's API answers.
+/// It has no data and no HTTP API: the standby's API answers. The home decides how much may wait
+/// for a client. It does not see the window of bytes that it lets wait here, and the last packet
+/// may go beyond this window.
 Config edge_config(Config config) {
+    constexpr std::size_t window = Channel::window;
+    config.output_budget = std::max(config.output_budget, 2 * window + config.max_packet_size);
     config.cluster.redis.reset();
     config.webhook.url.reset();
     config.events.clear();

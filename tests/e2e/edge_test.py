@@ -221,6 +221,23 @@ class TalkTest(EdgeCase):
             self.assertEqual(answers.count((0xD0, b"")), pings)
             self.assertEqual(answers.count((0x30, text("big") + big)), sent)
 
+    def test_a_slow_reader_gets_all_that_has_waited_for_it_however_small_its_budget_is(self):
+        budget = 32 << 10
+        self.arguments = ("--max-packet-size", budget, "--output-budget", budget, "--max-inflight", "1000", "--max-queued-bytes", "64MiB")
+        home, edge = self.nodes()
+        leave_a_session(edge, "ann", "to/ann")
+        body, sent = bytes(20_000), 500  # more than the kernel keeps for a socket
+        with home.connect("bob", version=5) as bob:
+            for number in range(sent):
+                self.assertEqual(reason_of(publish(bob, "to/ann", body, 1 + number)), 0)
+        with Client(edge.port, receive_buffer=4096) as ann:
+            ann.send(connect_packet("ann", clean=False))
+            self.assertEqual(ann.receive(), (0x20, b"\1\0"))
+            wait_until(lambda: edge.metric("pulsegate_output_waiting_bytes") > budget, what="bytes that wait at the edge")
+            for _ in range(sent):
+                first, received = ann.receive()
+                self.assertEqual((first, received[-len(body):]), (0x32, body))
+
 
 def conversation(left, right):
     """What two clients at these nodes get: topic aliases, a small Receive Maximum and Maximum Packet Size, an inbox, a room,
