@@ -206,6 +206,8 @@ void ForwardedClients::disown(const EdgeFrame& frame) {
 
 void ForwardedClients::tell_ban(const Address& address) {
     thread_.assert_here();
+    const auto cause = address_limits_.banned(address, monotonic_now());
+    if (cause && cause->ordered) return;  // the home has told it
     home_bans_.erase(address);
     // A local address means another machine to the home.
     if (link_ == 0 || !tells_bans_ || address.is_local()) return;

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from cluster_test import node
 from edge_nodes import EdgeCase, first_offline, observed, state
 from fake_edge import ACCEPTED, ASK, BYTES, CONNECTION_LOST, END, SILENCE, FakeEdge
-from gateway import PINGREQ, Client, connect_packet
+from gateway import PINGREQ, Client, connect_packet, wait_until
 from relayed_case import RelayedCase
 
 TAKEN_OVER = 0x8E
@@ -26,10 +26,15 @@ def ask_for(gateway, name):
 class GivenUpLoginTest(RelayedCase):
     arguments = ("--duel-takeovers", "0", "--log-level", "debug")
 
+    def give_up(self):
+        """The client leaves when the edge has asked the home to let it in."""
+        with ask_for(self.edge_node, "ann"):
+            wait_until(lambda: b"ann" in self.relay.held, what="the login on its way to the home")
+
     def check_that_it_takes_nothing_over(self, later, passes_on):
         """The client gives its login at the edge up, and logs in at the node `later`."""
         self.relay.passes.clear()
-        ask_for(self.edge_node, "ann").close()
+        self.give_up()
         ann = later.connect("ann", version=5, will=("will", "gone"))
         watcher = observed(self.gateway, "ann", "will")
         passes_on()
@@ -54,7 +59,7 @@ class GivenUpLoginTest(RelayedCase):
     def test_it_takes_no_connection_at_another_edge_over(self):
         self.relay.passes.clear()
         with FakeEdge(self.link_port) as other:  # its link passes no relay
-            ask_for(self.edge_node, "ann").close()
+            self.give_up()
             other.open("ann", 1)
             self.assertEqual([other.hear()[0] for _ in range(2)], [BYTES, ACCEPTED])
             self.relay.passes.set()

@@ -17,6 +17,7 @@ class LinkRelay:
         self.pairs = []
         self.passes = threading.Event()
         self.passes.set()
+        self.held = b""  # what has come while it passed nothing
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -37,6 +38,8 @@ class LinkRelay:
     def pass_on(self, one, other):
         try:
             while data := one.recv(1 << 16):
+                if not self.passes.is_set():
+                    self.held += data
                 self.passes.wait()
                 other.sendall(data)
         except OSError:
