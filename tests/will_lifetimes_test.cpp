@@ -281,7 +281,7 @@ TEST_CASE("a login that is lost before its CONNACK leaves the will of a client t
     watcher.connect(false);
     world.brokers.settle();
     for ([[maybe_unused]] const int login : {1, 2}) {
-        world.pass(60);
+        world.pass(30);
         client.connect(false, 100, "wills/a");
         CHECK(client.take().empty());  // the CONNACK waits, because its session ends soon
         client.lose_connection();
@@ -295,6 +295,13 @@ TEST_CASE("a login that is lost before its CONNACK leaves the will of a client t
         client.connect(false, 100, "wills/a");
         world.pass(200);
         CHECK(texts(watcher).empty());
+    }
+    SUBCASE("it logs in twice without a session") {
+        client.connect(false, 0, "wills/a");
+        CHECK(client.take().empty());
+        client.connect(false, 0, "wills/a");
+        world.brokers.settle();
+        CHECK(texts(watcher) == "gone ");
     }
     SUBCASE("it stays away") {
         world.pass(92);

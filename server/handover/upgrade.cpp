@@ -225,10 +225,10 @@ private:
 
     /// Whatever happens here, the other process serves now.
     void end_left_behind() const noexcept {
-        constexpr auto longest = 250ms;
+        const auto until = Clock::now() + 250ms;
         try {
             for (Shard* shard : gateway_.shards)
-                shard->call([](Shard& each) { each.end_left_behind(); }).wait_for(longest);
+                shard->call([](Shard& each) { each.end_left_behind(); }).wait_until(until);
         } catch (const std::exception&) {
             // There is no memory. They see their connections end.
         }

@@ -63,6 +63,7 @@ Millis watchdog_interval() {
 KeptAlive::KeptAlive(std::chrono::milliseconds longest) {
     const Millis interval = watchdog_interval();
     if (interval == 0) return;
+    tell_alive();
     const auto until = std::chrono::steady_clock::now() + longest;
     thread_ = std::thread([this, until, pause = std::chrono::milliseconds(interval / 2)] {
         name_thread("watchdog");

@@ -45,12 +45,12 @@ void Disconnects::end(Session& session, const Ending& ending, Millis now) {
         keeper_.interrupt(session, now);
         replay_.connection_ended(session, ended.last_packet, ended.limit, now);
     }
-    // If its login was not accepted, this is the will of an earlier connection, which waits for the
-    // client. The client has its limit of silence to come back again.
+    // If its login was not accepted, this is the will of an earlier connection. While its user is
+    // awaited, the client has its limit of silence to come back again.
     const StoredWill* const will = session.state.will();
-    const bool is_due = !stops && will && (!survives || will->delay == 0);
-    const bool waits_again = is_due && survives && !was_accepted;
-    if (is_due && !waits_again) wills_.publish(session, now);
+    const bool waits_again = !stops && will && survives && !was_accepted && session.user.is_awaited;
+    const bool is_due = will && (!survives || will->delay == 0);
+    if (!stops && is_due && !waits_again) wills_.publish(session, now);
 
     announcer_.departed(session, ended, now);
     User& user = session.user;

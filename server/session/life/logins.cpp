@@ -167,9 +167,9 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
     const bool was_near_end = is_near_end(session, now);
     const bool takes_over = session.link;
     const bool was_cut_off = takes_over && session.link->is_cut_off();
-    const bool was_accepted = !takes_over || session.here;
     if (takes_over) detach(session, now);
-    begin(session, resumed, was_cut_off || !was_accepted, now);
+    begin(session, resumed,
+          {.was_accepted = takes_over && session.here, .was_cut_off = was_cut_off}, now);
     if (!user.has_device()) keeper_.first_device_came(user, now);
     authorizations_.grant(session, result, now);
     if (resumed)
@@ -360,18 +360,19 @@ void Logins::detach(Session& session, Millis now) {
         replay_.connection_ended(session, earlier.last_packet(), earlier.limit(), now);
 }
 
-/// Resumes or clears the session that was kept, and publishes its will. `was_awaited`: the login
-/// takes over a connection that is cut off, or whose own login is not accepted yet.
-void Logins::begin(Session& session, bool resumed, bool was_awaited, Millis now) {
+/// Resumes or clears the session that was kept, and publishes its will.
+void Logins::begin(Session& session, bool resumed, Earlier earlier, Millis now) {
     // MQTT 5.0, 3.1.3.2.2: a client that reconnects within the Will Delay cancels its will when it
     // is accepted, unless the session of the will ends here. The same holds for a client that is
     // back in time after a crash of this node or of its edge: for its will, it was never away.
     const StoredWill* const will = session.state.will();
-    const bool is_awaited =
-        was_awaited || (session.expiry_timer && session.expiry_timer->is_awaited);
+    const bool timer_awaits = session.expiry_timer && session.expiry_timer->is_awaited;
+    const bool login_waited = !session.expiry_timer && !earlier.was_accepted;
+    const bool is_awaited = timer_awaits || login_waited || earlier.was_cut_off;
     const bool will_waits = resumed && will && (will->delay > 0 || is_awaited);
     const bool ended_with_connection = !resumed && session.state.expiry() == 0;
-    if (was_awaited && ended_with_connection) wills_.keep(session, nullptr);
+    if (earlier.was_accepted && earlier.was_cut_off && ended_with_connection)
+        wills_.keep(session, nullptr);
     if (resumed)
         keeper_.interrupt(session, now);
     else

@@ -110,7 +110,12 @@ private:
                                               const ConnectAgreement& agreement, Millis now);
     bool is_as_stored(const Session& session, const ConnectAgreement& agreement, Millis now);
     void detach(Session& session, Millis now);
-    void begin(Session& session, bool resumed, bool was_awaited, Millis now);
+    /// The connection that a login takes over; without one, both are false.
+    struct Earlier {
+        bool was_accepted = false;
+        bool was_cut_off = false;
+    };
+    void begin(Session& session, bool resumed, Earlier earlier, Millis now);
     void attach(Session& session, Link& link, const ConnectAgreement& agreement);
     void send_connack_when_stored(Session& session, const Connect& connect, Buffer connack,
                                   bool resumed, std::unique_ptr<StoredWill> will);

@@ -100,6 +100,7 @@ void Answers::send(const Receipt& answer, Session& session) {
 
 void Answers::forget(Session& session) {
     thread_.assert_here();
+    session.awaits_connack = false;
     Exchanges& exchanges = session.state.exchanges();
     if (exchanges.answers().empty()) return;
     HeldAnswers& held = exchanges.open_answers(totals_);
@@ -109,7 +110,6 @@ void Answers::forget(Session& session) {
         held.pop_front();
         receipts_.forget(first);
     }
-    session.awaits_connack = false;
     exchanges.free_if_idle();
 }
 
