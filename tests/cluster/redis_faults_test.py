@@ -406,7 +406,7 @@ class StoppedNodeTest(unittest.TestCase):
             second.await_ready()
             ports.append(second.port)
             claimed_at = len(monitor.units)
-            stopped = monitor.units[0][0]
+            stopped = next(each for each, _ in monitor.units if each.startswith("first#"))  # beats have no name
             wait_until(lambda: {each for each, changed in monitor.units[claimed_at:] if changed} - {stopped}, what="new units")
             let_pass(seconds)  # it stands still for so long
             first.process.send_signal(signal.SIGCONT)
