@@ -124,7 +124,9 @@ class Relay:
 
     def act(self, step):
         """False: nothing is to be passed on any more."""
-        self.report.write_text(json.dumps({"at": step, "new": self.processes["kill new"], "time": time.monotonic()}))
+        unfinished = self.report.with_suffix(".new")
+        unfinished.write_text(json.dumps({"at": step, "new": self.processes["kill new"], "time": time.monotonic()}))
+        unfinished.rename(self.report)
         if self.fault["does"] in self.processes:
             os.kill(self.processes[self.fault["does"]], signal.SIGKILL)
             # As if it had died before it sent the message; or what it has sent after it comes as well.

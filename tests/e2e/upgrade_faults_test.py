@@ -156,6 +156,7 @@ class UpgradeFaultsTest(unittest.TestCase):
                 client = gateway.connect("stays")
                 program, report = program_with_fault(gateway.folder.name, binary(), does="stop old", at=at)
                 gateway.ctl("upgrade", "--longest-pause", PAUSE, program)
+                wait_until(report.exists, what="the stop")  # the new process may serve a moment earlier
                 new = json.loads(report.read_text())["new"]
                 if serving == "new":
                     self.assertEqual(gateway.process.wait(PATIENCE), 0)
