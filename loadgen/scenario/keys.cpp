@@ -76,7 +76,7 @@ const std::vector<ScenarioKey>& scenario_keys() {
          [](ScenarioDraft& draft, Text text) { draft.scenario.tolerance = parse_duration(text); }},
         {"ping-within", "TIME", "1s",
          "time within which a ping must be answered; messages and acknowledgements may take five "
-         "times as long",
+         "times as long, at least 2 s",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.ping_within = parse_time_above_zero(text);
          }},

@@ -366,7 +366,8 @@ class StoodStillTest(RelayedCase):
             self.assertEqual(first_offline(watchers["bob"])["cause"], "node_lost")
             self.relay.close()  # else it leaves anyway, as soon as there is another link
             ann.send(PINGREQ)
-        self.assertEqual([(first, body[:1]) for first, body in ann.receive_until_closed()], [(0xD0, b""), (0xE0, b"\x8B")])
+        *_, last = ann.receive_until_closed()  # a PINGRESP may come before
+        self.assertEqual((last[0], last[1][:1]), (0xE0, b"\x8B"))
         self.gateway.connect("ann", version=5).disconnect()
         self.assertEqual(first_offline(watchers["ann"])["cause"], "logout")
 
