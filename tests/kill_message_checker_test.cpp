@@ -484,21 +484,3 @@ TEST_CASE_FIXTURE(CheckedMessages, "kill: words of the broker are told in printa
     checker.note_fault("to x on \x1b[2J\xff: not what was sent", now);
     CHECK(only_fault() == "breach: to x on ?[2J?: not what was sent");
 }
-
-TEST_CASE("kill: a payload names its message, and others name none") {
-    constexpr std::uint64_t run = 0x19b0c;
-    for (const Kind kind : all_kinds) {
-        const Message message{{kind, 12, 65535}, 4'000'000'000};
-        const auto payload = payload_of(message, run);
-        CHECK(read_payload(payload, run) == message);
-        CHECK_FALSE(read_payload(payload, run + 1));
-        CHECK_FALSE(read_payload(payload + ".", run));
-        for (const std::size_t at : {std::size_t{0}, std::size_t{31}, payload.size() - 1}) {
-            auto changed = payload;
-            changed[at] ^= 1;
-            CHECK_FALSE(read_payload(changed, run));
-            CHECK_FALSE(read_payload(payload.substr(0, at), run));
-        }
-    }
-    CHECK_FALSE(read_payload("", run));
-}
