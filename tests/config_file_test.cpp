@@ -1,4 +1,4 @@
-#include "server/settings/config_file.h"
+#include "server/settings/toml/config_file.h"
 
 #include <doctest/doctest.h>
 

@@ -292,8 +292,9 @@ TEST_CASE("each folder in a folder includes only those that stand before it") {
     check_never("server/base/files", {"server/base/secrets/", "server/base/text/"});
     check_order("server/auth", {".", "passwords"});
     check_order("server/transport", {"tls", "channels", "handshakes", "connections", "."});
-    check_order("server/session", {"terms", "trace", "users", "durable", "state", "sending",
-                                   "rooms", "delivery", "requests", "life", "."});
+    check_order("server/session", {"terms", "trace", "users", "durable", "state", "events",
+                                   "sending", "rooms", "delivery", "requests", "life", "."});
+    check_order("server/settings", {"toml", "."});
     check_order("server/store", {"ledger", "files", "pages", "database", "backup", "rows", "mirror",
                                  "start", "tables", "."});
     check_order("server/cluster", {"rules", "link", "."});

@@ -8,7 +8,7 @@
 
 #include "server/base/files/whole_file.h"
 #include "server/base/text/did_you_mean.h"
-#include "server/settings/config_file.h"
+#include "server/settings/toml/config_file.h"
 
 namespace pulsegate {
 

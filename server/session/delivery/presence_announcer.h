@@ -5,9 +5,9 @@
 #include <deque>
 #include <string>
 
-#include "server/session/delivery/event_recorder.h"
 #include "server/session/delivery/fan_out.h"
 #include "server/session/durable/broker_host.h"
+#include "server/session/events/event_recorder.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/shard_place.h"
 #include "server/session/users/presence.h"

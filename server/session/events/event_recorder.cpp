@@ -1,4 +1,4 @@
-#include "server/session/delivery/event_recorder.h"
+#include "server/session/events/event_recorder.h"
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
