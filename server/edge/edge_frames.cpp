@@ -57,7 +57,7 @@ std::optional<EdgeFrame> take_edge_frame(std::string_view& frames) {
     const auto kind = static_cast<std::uint8_t>(frames[4]);
     if (size < edge_frame_header - length_bytes || size > frames.size() - length_bytes ||
         kind < static_cast<std::uint8_t>(EdgeFrameKind::open) ||
-        kind > static_cast<std::uint8_t>(EdgeFrameKind::home_ban))
+        kind > static_cast<std::uint8_t>(last_frame_kind))
         return std::nullopt;
     EdgeFrame frame{
         .kind = static_cast<EdgeFrameKind>(kind),
@@ -128,7 +128,7 @@ std::string encode_end(Cause cause, Reason reason) {
 std::optional<Ending> decode_end(std::string_view contents) {
     if (contents.size() < 2) return std::nullopt;
     const auto cause = static_cast<std::uint8_t>(contents[0]);
-    if (cause > static_cast<std::uint8_t>(Cause::drained)) return std::nullopt;
+    if (cause > static_cast<std::uint8_t>(last_cause)) return std::nullopt;
     const char* why = "its edge ended the connection";
     if (static_cast<Cause>(cause) == Cause::timeout) why = "silent too long";
     if (static_cast<Cause>(cause) == Cause::connection_lost)

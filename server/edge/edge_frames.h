@@ -40,6 +40,7 @@ enum class EdgeFrameKind : std::uint8_t {
     // Since version 3, between the first shards:
     home_ban,  ///< from the home: an address is banned there: HomeBan
 };
+inline constexpr EdgeFrameKind last_frame_kind = EdgeFrameKind::home_ban;
 
 /// The first version of the link in which there are `ban` and `lift`.
 inline constexpr unsigned link_version_of_bans = 2;

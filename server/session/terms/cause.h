@@ -5,7 +5,8 @@
 
 namespace pulsegate {
 
-/// Why a user's presence changed. The numbers pass to other processes, in an upgrade.
+/// Why a user's presence changed. The numbers are in rows of the store, in the frames between nodes
+/// and in the state that an upgrade passes on: add new causes at the end.
 enum class Cause : std::uint8_t {
     login,            ///< the first device logged in
     logout,           ///< DISCONNECT by the client
@@ -18,6 +19,7 @@ enum class Cause : std::uint8_t {
     drained,  ///< only for a connection: the gateway asked the client to leave; the user stays
               ///< online
 };
+inline constexpr Cause last_cause = Cause::drained;
 
 /// Is the user online after this cause?
 constexpr bool means_online(Cause cause) {

@@ -44,7 +44,7 @@ HistoryEvent event_of(const HistoryRecord::Event& record) {
 
 bool is_known(const HistoryRecord::Event& record) {
     return record.kind <= static_cast<std::uint8_t>(HistoryKind::session_ended) &&
-           record.cause <= static_cast<std::uint8_t>(Cause::drained);
+           record.cause <= static_cast<std::uint8_t>(last_cause);
 }
 
 }  // namespace
