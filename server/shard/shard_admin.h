@@ -19,7 +19,7 @@ struct ShardStatus;
 class ShardAdmin {
 public:
     using Task = std::function<void(ShardAdmin&)>;
-    /// Runs the task on the shard, in a turn of its own. From any thread.
+    /// Runs the task on the shard, in a round of its own. From any thread.
     static void send(Shard& shard, Task task);
 
     explicit ShardAdmin(Shard& shard) : shard_(shard) {}

@@ -54,8 +54,8 @@ bool Evictions::end_due(Millis now) {
     return more;
 }
 
-/// Checks some users in each turn. If a user has more clients than one turn can disconnect, the
-/// next turn continues with this user.
+/// Checks some users in each round. If a user has more clients than one round can disconnect, the
+/// next round continues with this user.
 void Evictions::judge_logins() {
     constexpr std::size_t users_a_turn = 1000;
     if (!judged_logins_) return;

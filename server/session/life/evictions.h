@@ -56,7 +56,7 @@ public:
           counters_(context.counters) {}
 
     /// Disconnects clients, and ends their sessions if asked, a limited number of them. The rest is
-    /// left for another turn.
+    /// left for another round.
     Evicted evict(const Eviction& eviction, Millis now);
 
     /// The valid lines of the password file have changed: begins to disconnect the clients that
@@ -73,11 +73,11 @@ public:
     [[nodiscard]] bool expire(Millis now);
 
 private:
-    /// The maximum number of sessions that end in one turn of the loop, possibly with a will. The
-    /// others wait for the next turn. The number is lower if they have very many subscriptions and
+    /// The maximum number of sessions that end in one round of the loop, possibly with a will. The
+    /// others wait for the next round. The number is lower if they have very many subscriptions and
     /// messages, or if very many clients get their wills.
     static constexpr std::size_t sessions_a_turn = 64;
-    static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a turn has
+    static constexpr std::uint64_t work_of_ends = 2048;  ///< half of what a round has
     std::uint64_t work() const { return keeper_.work() + router_.work() + fan_out_.work(); }
     bool is_used_up(std::uint64_t began_at) const { return work() - began_at >= work_of_ends; }
 
@@ -116,7 +116,7 @@ private:
     std::optional<HolderSearch> search_in_memory_;  ///< while there is too little room
     std::optional<HolderSearch> search_in_store_;
     Millis next_room_in_store_ = 0;
-    std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last turn
+    std::uint64_t expired_before_ = 0;               ///< bytes, at the end of the last round
     std::optional<PresencePosition> judged_logins_;  ///< the progress; nothing: all are checked
 };
 

@@ -50,7 +50,7 @@ bool is_sent_something_old(const Session& session) {
 }
 
 constexpr const char* not_stored =
-    "the store is in trouble, and does not take what becomes of the earlier session";
+    "the store is in trouble, and can't store the change of the earlier session";
 constexpr const char* no_numbers =
     "the numbers of stored sessions are used up until the gateway restarts";
 constexpr const char* much_waits = "much waits for the store, which is in trouble";

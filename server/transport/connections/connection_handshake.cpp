@@ -21,7 +21,7 @@ namespace {
 constexpr int close_notify_bytes = 31;
 
 constexpr const char* no_memory =
-    "those who are not logged in take too much of memory-budget, and its address most";
+    "clients that are not logged in use too much of memory-budget, and this address uses the most";
 
 }  // namespace
 

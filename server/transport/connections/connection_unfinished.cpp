@@ -51,7 +51,7 @@ void Connection::judge_unfinished() {
     const auto may_keep = state_ == State::login ? left / 16 : left;
     if (unfinished() <= std::max(may_keep, always_kept)) return;
     cut(Limit::memory_budget,
-        "unfinished packets take too much of memory-budget, and its own most");
+        "unfinished packets use too much of memory-budget, and this client's use the most");
 }
 
 std::unique_ptr<Buffer> Connection::take_unfinished() {
