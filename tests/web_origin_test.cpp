@@ -1,4 +1,4 @@
-#include "server/base/text/web_origin.h"
+#include "server/web/web_origin.h"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "server/base/text/web_origin.h"
 #include "server/cluster/rules/incarnation.h"
+#include "server/web/web_origin.h"
 
 namespace pulsegate {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/base/text/web_origin.h"
+#include "server/web/web_origin.h"
 
 namespace pulsegate {
 

@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -16,6 +16,16 @@ namespace {
 
 [[noreturn]] void fail(int error) {
     throw boost::system::system_error(error, boost::system::system_category());
+}
+
+bool is_listened_at(const std::string& path) {
+    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!probe) fail(errno);
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    if (path.size() >= sizeof(address.sun_path)) fail(ENAMETOOLONG);
+    path.copy(address.sun_path, path.size());
+    return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+           0;
 }
 
 }  // namespace
@@ -34,12 +44,7 @@ void LocalSocketPath::remove_leftover() const {
         fail(errno);
     }
     if (!S_ISSOCK(found.st_mode)) fail(EEXIST);
-    using boost::asio::local::stream_protocol;
-    boost::asio::io_context context;
-    stream_protocol::socket probe(context);
-    boost::system::error_code error;
-    probe.connect(stream_protocol::endpoint(short_path_), error);
-    if (!error) fail(EADDRINUSE);
+    if (is_listened_at(short_path_)) fail(EADDRINUSE);
     if (::unlink(short_path_.c_str()) != 0) fail(errno);
 }
 

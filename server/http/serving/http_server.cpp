@@ -30,12 +30,12 @@
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/base/text/date.h"
-#include "server/base/text/request_target.h"
 #include "server/base/text/unparsed_http.h"
 #include "server/base/version.h"
 #include "server/http/serving/http_connections.h"
 #include "server/http/serving/request_framing.h"
 #include "server/limits/address.h"
+#include "server/web/request_target.h"
 
 namespace pulsegate {
 

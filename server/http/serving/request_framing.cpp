@@ -3,7 +3,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/field.hpp>
 
-#include "server/base/text/request_target.h"
+#include "server/web/request_target.h"
 
 namespace pulsegate {
 

@@ -19,9 +19,9 @@
 #include "protocol/proxy.h"
 #include "server/base/clock.h"
 #include "server/base/text/date.h"
-#include "server/base/text/request_target.h"
-#include "server/base/text/web_origin.h"
 #include "server/transport/handshakes/connection_layers.h"
+#include "server/web/request_target.h"
+#include "server/web/web_origin.h"
 
 namespace pulsegate {
 

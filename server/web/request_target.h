@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "server/base/text/web_origin.h"
+#include "server/web/web_origin.h"
 
 namespace pulsegate {
 
