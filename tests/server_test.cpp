@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <stdexcept>
 #include <string>
 
@@ -104,6 +107,36 @@ TEST_CASE("if a task fails on a shard's thread, its caller learns why, and the s
         CHECK_THROWS_WITH(shard->call([](Shard&) { throw std::runtime_error("why"); }).get(),
                           "why");
     Conversation(gateway).login("p");
+}
+
+TEST_CASE("mail does not wait for all turns that a shard has left to itself, which weigh nothing") {
+    constexpr std::uint64_t turns = 100'000;
+    Gateway gateway([](Config& config) { config.shards = 1; });
+    std::promise<std::uint64_t> before_mail;
+    std::promise<std::uint64_t> in_the_end;
+    // A shard is quiet when it has done all its turns.
+    const std::function<void(Shard&)> look = [&](Shard& shard) {
+        const auto settled = shard.settle(false);
+        if (!settled.is_quiet) return static_cast<void>(shard.send(Shard::Task(look)));
+        shard.thaw();
+        in_the_end.set_value(settled.handled);
+    };
+    const auto leave_turns = [&](Shard& shard) {
+        shard.begin_freeze();
+        const auto handled = shard.settle(false).handled;
+        for (std::uint64_t i = 0; i < turns; ++i) shard.later(ReplayTurn{0});
+        CHECK(shard.mailbox_weight() == 0);
+        CHECK_FALSE(shard.settle(false).is_quiet);
+        shard.send(Shard::Task([&, handled](Shard& each) {
+            before_mail.set_value(each.settle(false).handled - handled);
+            look(each);
+        }));
+    };
+    gateway.shards().front()->call(leave_turns).get();
+    const auto first = before_mail.get_future().get();
+    CHECK(first > 0);
+    CHECK(first < turns / 10);
+    CHECK(in_the_end.get_future().get() >= turns);
 }
 
 TEST_CASE("what a shard concludes after another node has taken over does not leave it") {

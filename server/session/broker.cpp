@@ -135,8 +135,6 @@ void Broker::receive(OwnTurn& turn, Millis now) {
     thread_.assert_here();
     std::visit(Overloaded{
                    [&](ReplayTurn& replay) { replay_.receive(replay, now); },
-                   // The shard continues deliveries before it takes the next message.
-                   [](DeliveryTurn&) {},
                    [&](JournalTurn&) {
                        shared_.end_turn();
                        journal_.flush();

@@ -19,9 +19,6 @@ struct Weight {
     std::size_t operator()(const GroupMembership& membership) const {
         return bookkeeping_weight + membership.share.size();
     }
-    std::size_t operator()(const GroupStored& stored) const {
-        return bookkeeping_weight + stored.messages.size() * sizeof stored.messages[0];
-    }
     std::size_t operator()(const GroupRecall& recall) const {
         return bookkeeping_weight + recall.share.size();
     }
@@ -56,7 +53,6 @@ struct Weight {
 
 std::size_t weight_of(const MessageRef& message) { return message->cost(); }
 std::size_t weight_of(const ShardMessage& message) { return std::visit(Weight{}, message); }
-std::size_t weight_of(const OwnTurn& turn) { return std::visit(Weight{}, turn); }
 std::size_t weight_of(const LedgerAnswer& answer) { return std::visit(Weight{}, answer); }
 
 }  // namespace pulsegate

@@ -12,7 +12,6 @@ namespace pulsegate {
 /// bookkeeping.
 std::size_t weight_of(const MessageRef& message);
 std::size_t weight_of(const ShardMessage& message);
-std::size_t weight_of(const OwnTurn& turn);
 std::size_t weight_of(const LedgerAnswer& answer);
 
 /// For all other items, which keep no message.

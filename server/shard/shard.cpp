@@ -21,7 +21,6 @@ namespace {
 struct ItemWeight {
     std::size_t operator()(const MessageRef& message) const { return weight_of(message); }
     std::size_t operator()(const ShardMessage& message) const { return weight_of(message); }
-    std::size_t operator()(const OwnTurn& turn) const { return weight_of(turn); }
     std::size_t operator()(const LedgerAnswer& answer) const { return weight_of(answer); }
     std::size_t operator()(const LinkMail& mail) const {
         return bookkeeping_weight + mail.frames.size();
@@ -314,27 +313,32 @@ std::future<void> Shard::call(Task task) {
     return done;
 }
 
+/// The turns that the broker has left come before mail until half of the round's work is done. So
+/// mail does not wait for them, however many there are, and they wait for no more than a round of
+/// mail.
 void Shard::drain_mailbox() {
     const auto began_at = work();
     std::uint64_t handled = 0;
-    while (const auto cost = receive_next()) {
+    const auto done = [&] { return work() - began_at + handled; };
+    while (const auto cost = receive_next(done() <= work_a_turn / 2)) {
         handled += cost;
-        if (work() - began_at + handled <= work_a_turn) continue;
+        if (done() <= work_a_turn) continue;
         rounds_.go_on();  // the rest comes in another round
         break;
     }
     transport_.end_turn();
 }
 
-/// Handles the next item. Returns its cost besides `work`, or 0 if there is nothing. A message is
-/// work even without subscribers, or senders could keep us here for ever.
-std::uint64_t Shard::receive_next() {
+/// Handles the next turn or item. Returns its cost besides `work`, or 0 if there is nothing. A
+/// message is work even without subscribers, or senders could keep us here for ever.
+std::uint64_t Shard::receive_next(bool turns_first) {
     if (broker_.unfinished()) {
         broker_.go_on(monotonic_now());
         return 1;
     }
+    if (const auto cost = turns_first ? receive_turn() : 0) return cost;
     auto item = next_item();
-    if (!item) return 0;
+    if (!item) return receive_turn();
     if (must_wait(*item)) {
         held_.push_back(*std::move(item));
         return 1;
@@ -344,16 +348,39 @@ std::uint64_t Shard::receive_next() {
     return std::holds_alternative<MovedLogin>(*item) ? login_work : 1;
 }
 
-/// Mail to itself would cost another round. But the unit waits for the rest of a message's
-/// receivers, so that they are stored with the message. At rest it waits as mail does.
+// -- turns of its own --
+
+void Shard::later(OwnTurn turn) {
+    if (std::holds_alternative<JournalTurn>(turn)) return end_journal_turn();
+    leave(std::move(turn));
+}
+
+void Shard::leave(OwnTurn turn) {
+    turns_.push_back(std::move(turn));
+    rounds_.go_on();
+}
+
+/// The unit is handed in at the end of this round, or of the next one between rounds. But it waits
+/// for the rest of a message's receivers, so that they are stored with the message. At rest it
+/// waits as other turns do.
 void Shard::end_journal_turn() {
     rounds_.later([this] {
         OwnTurn turn = JournalTurn{};
         if (broker_.unfinished() || rest_ != Rest::none)
-            send(std::move(turn));
+            leave(std::move(turn));
         else
-            receive(turn);
+            broker_.receive(turn, monotonic_now());
     });
+}
+
+/// Does the next turn. Returns its cost besides `work`, or 0 if there is none. At rest turns wait.
+std::uint64_t Shard::receive_turn() {
+    if (turns_.empty() || rest_ == Rest::all) return 0;
+    OwnTurn turn = std::move(turns_.front());
+    turns_.pop_front();
+    ++handled_;
+    broker_.receive(turn, monotonic_now());
+    return 1;
 }
 
 // -- time --

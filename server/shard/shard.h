@@ -46,9 +46,9 @@ namespace pulsegate {
 class Shard final : ConnectionOwner, LoginHost {
 public:
     using Task = std::function<void(Shard&)>;
-    /// An item from another thread, or for a turn of its own.
-    using Item = std::variant<MessageRef, ShardMessage, OwnTurn, LedgerAnswer, MovedLogin,
-                              CheckTurn, LoginAnswer, LinkMail, Task>;
+    /// What other threads send.
+    using Item = std::variant<MessageRef, ShardMessage, LedgerAnswer, MovedLogin, CheckTurn,
+                              LoginAnswer, LinkMail, Task>;
 
     /// `config` is for this shard alone, and must outlive it.
     Shard(Config& config, unsigned index, const GatewayParts& shared);
@@ -96,8 +96,9 @@ public:
 
     // On the shard's thread:
 
-    /// Hands in the journal's unit at the end of this round, or of the next one between rounds.
-    void end_journal_turn();
+    /// See BrokerHost.
+    void later(OwnTurn turn);
+    void deliver_later() { rounds_.go_on(); }
 
     // In a task, or before `run`:
 
@@ -136,7 +137,7 @@ public:
     struct Settled {
         bool is_quiet;          ///< no work is under way except logins
         std::size_t logins;     ///< logins under way
-        std::uint64_t handled;  ///< items from other threads so far
+        std::uint64_t handled;  ///< items from other threads and turns so far
     };
     /// Makes that work end sooner. Call it repeatedly. `holds_logins`: logins wait as well.
     Settled settle(bool holds_logins);
@@ -210,13 +211,15 @@ private:
     void answer_login(LoginAnswer answer) override;
 
     void drain_mailbox();
-    std::uint64_t receive_next();
+    std::uint64_t receive_next(bool turns_first);
+    std::uint64_t receive_turn();
+    void end_journal_turn();
+    void leave(OwnTurn turn);
     std::optional<Item> next_item();
     bool must_wait(const Item& item) const;
     void rest(Rest rest);
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
-    void receive(OwnTurn& turn) { broker_.receive(turn, monotonic_now()); }
     void receive(LedgerAnswer& answer) { broker_.receive(answer, monotonic_now()); }
     void receive(MovedLogin& login) { logins_.receive(login); }
     void receive(const CheckTurn& turn) { logins_.receive(turn); }
@@ -239,6 +242,7 @@ private:
     boost::asio::steady_timer timer_{loop_};
     boost::asio::steady_timer store_timer_{loop_};
     Mailbox<Item> mailbox_{rounds_};
+    std::deque<OwnTurn> turns_;  ///< left to a later round
     Counters counters_;
     Interest interest_;
     ShardPeers peers_;
@@ -257,7 +261,7 @@ private:
     bool finishes_ended_ = false;  ///< handles some packets although it rests
     bool holds_logins_ = false;
     Millis rested_ = 0;          ///< when the rest began
-    std::uint64_t handled_ = 0;  ///< items of the mailbox, except tasks
+    std::uint64_t handled_ = 0;  ///< items of the mailbox except tasks, and turns
     std::deque<Item> held_;      ///< items that have come since, and wait
     boost::asio::steady_timer rest_timer_{loop_};
     Ending drained_;  ///< for clients that are asked to leave

@@ -45,8 +45,12 @@ void ShardPeers::send(unsigned shard, ShardMessage message) {
 
 void ShardPeers::later(OwnTurn turn) {
     thread_.assert_here();
-    if (std::holds_alternative<JournalTurn>(turn)) return shards_[index_]->end_journal_turn();
-    shards_[index_]->send(std::move(turn));
+    shards_[index_]->later(std::move(turn));
+}
+
+void ShardPeers::deliver_later() {
+    thread_.assert_here();
+    shards_[index_]->deliver_later();
 }
 
 bool ShardPeers::stores() const { return store_.is_kept(); }

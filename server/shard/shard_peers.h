@@ -42,6 +42,7 @@ public:
     Interest& interest(unsigned shard) override;
     void send(unsigned shard, ShardMessage message) override;
     void later(OwnTurn turn) override;
+    void deliver_later() override;
     void record(PresenceChange change) override;
     MemoryState memory() const override;
     GatewayTotals& totals() override { return totals_; }

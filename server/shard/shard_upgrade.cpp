@@ -50,9 +50,10 @@ Shard::Settled Shard::settle(bool holds_logins) {
     const bool is_judging = broker_.judge_some(monotonic_now());
     const bool is_quiet = broker_.passage().settle(monotonic_now());
     transport_.end_turn();
-    return {.is_quiet = were_none && is_quiet && !is_judging && transport_.is_quiet(),
-            .logins = logins_.under_way(),
-            .handled = handled_};
+    return {
+        .is_quiet = were_none && is_quiet && !is_judging && transport_.is_quiet() && turns_.empty(),
+        .logins = logins_.under_way(),
+        .handled = handled_};
 }
 
 void Shard::thaw() {
@@ -62,7 +63,7 @@ void Shard::thaw() {
     transport_.wake(monotonic_now() - rested_);
     logins_.hold(holds_logins_ = false);
     listeners_.tick();
-    rounds_.go_on();  // with the items that were held
+    rounds_.go_on();  // with the items and turns that were held
 }
 
 void Shard::after(Millis time, std::function<void()> call) {

@@ -145,6 +145,7 @@ private:
         void later(OwnTurn turn) override {
             cluster.in_transit_[{index, index}].push_back(std::move(turn));
         }
+        void deliver_later() override {}  // see `end_turn`
         Interest& interest(unsigned shard) override { return cluster.nodes_[shard]->own_interest; }
         void record(PresenceChange change) override {
             cluster.recorded.push_back(std::move(change));

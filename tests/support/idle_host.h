@@ -19,6 +19,7 @@ public:
     Interest& interest(unsigned) override { return interest_; }
     void send(unsigned, ShardMessage) override {}
     void later(OwnTurn) override {}
+    void deliver_later() override {}
     void record(PresenceChange) override {}
     MemoryState memory() const override { return MemoryState::plenty; }
     GatewayTotals& totals() override { return totals_; }

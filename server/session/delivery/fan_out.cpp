@@ -156,7 +156,7 @@ void FanOut::fan_out(const MessageRef& message, const HashedText& topic, const S
     auto told = tell_of_away(*message, owner, audience, parts, now);
     const bool is_done = later.empty() && !told && !unfinished();
     if (is_done) return fan_out_to_groups(message, topic, parts, now);
-    if (!unfinished()) host_.later(DeliveryTurn{});
+    if (!unfinished()) host_.deliver_later();
     unfinished_.add(message, std::move(later), parts.part(), std::move(told));
 }
 

@@ -39,8 +39,12 @@ public:
     /// round of the loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
-    /// Leaves the task to this broker, after all tasks that already wait.
+    /// Leaves the task to this broker, after all tasks that already wait. It is received in a later
+    /// round of the loop.
     virtual void later(OwnTurn turn) = 0;
+
+    /// Has `Broker::go_on` called in later rounds of the loop, until no recipients are left.
+    virtual void deliver_later() = 0;
 
 protected:
     ~ShardLinks() = default;

@@ -19,9 +19,6 @@ struct ReplayTurn {
     std::uint64_t id;
 };
 
-/// Recipients are left; see FanOut::go_on.
-struct DeliveryTurn {};
-
 /// Hand in operations; see Journal.
 struct JournalTurn {};
 
@@ -47,8 +44,7 @@ struct GroupStored {
     std::vector<Waiting> messages;
 };
 
-using OwnTurn =
-    std::variant<ReplayTurn, DeliveryTurn, JournalTurn, DelayedTurn, DelayedCancelled, GroupStored>;
+using OwnTurn = std::variant<ReplayTurn, JournalTurn, DelayedTurn, DelayedCancelled, GroupStored>;
 
 // Answers of the ledger to the shard that asked.
 
