@@ -14,7 +14,6 @@
 #include <system_error>
 #include <utility>
 
-#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/url.h"
 #include "server/cluster/link/carried_request.h"
@@ -24,6 +23,7 @@
 #include "server/http/chat/chat.h"
 #include "server/http/serving/http_connections.h"
 #include "server/session/durable/journal.h"
+#include "server/session/terms/homes.h"
 #include "server/shard/data_store.h"
 #include "server/shard/item_weight.h"
 #include "server/shard/shard.h"
@@ -62,7 +62,7 @@ void keep_out(const KeptOut& kept_out, const std::vector<std::unique_ptr<Shard>>
               AddressLimits& address_limits) {
     const Millis now = monotonic_now();
     const auto home = [&](std::string_view user) -> Shard& {
-        return *shards[home_shard(user, static_cast<unsigned>(shards.size()))];
+        return *shards[Homes(shards.size()).shard_of(user)];
     };
     std::size_t lost = 0;
     for (const PutBan& ban : kept_out.bans) {

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "server/base/hash.h"
 #include "server/http/admin.h"
 #include "server/server.h"
 #include "server/session/life/connect_agreement.h"
+#include "server/session/terms/homes.h"
 #include "server/session/users/history_passage.h"
 #include "server/shard/data_store.h"
 #include "server/shard/limits_passage.h"
@@ -85,7 +85,7 @@ std::size_t Server::adopt_bans(const GatewayRecord& record, Millis now) {
     std::size_t lost = 0;
     for (const BanRecord& each : record.bans) {
         const auto address = Address::parse(each.address);
-        const auto home = home_shard(each.user, static_cast<unsigned>(shards_.size()));
+        const auto home = Homes(shards_.size()).shard_of(each.user);
         lost += !(address ? address_limits_.adopt(*address, ban_of(each), now)
                           : shards_[home]->client_limits().adopt(ban_of(each), now));
     }

@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/durable_steps.h"
 #include "tests/support/lobby.h"
@@ -57,7 +58,7 @@ private:
 class Peer {
 public:
     Peer(Stage& brokers, Terms terms)
-        : brokers_(brokers), terms_(std::move(terms)), home_(home_shard(name(), shards())) {}
+        : brokers_(brokers), terms_(std::move(terms)), home_(Homes(shards()).shard_of(name())) {}
     virtual ~Peer() = default;
 
     const std::string& name() const { return terms_.name; }
@@ -309,7 +310,7 @@ public:
             const std::string user = at_any_shard("reader" + std::to_string(i));
             if (place_.topic.starts_with("inbox/")) place_.topic += user;
             if (place_.topic.starts_with("room/"))
-                brokers_->broker(home_shard(user, brokers_->shards()))
+                brokers_->broker(Homes(brokers_->shards()).shard_of(user))
                     .admin()
                     .rooms()
                     .add(place_.topic, user);

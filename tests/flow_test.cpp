@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/gateway.h"
 #include "tests/support/patience.h"
 #include "tests/support/versions.h"
@@ -133,7 +133,7 @@ TEST_CASE("a client that comes back to more than its socket takes at once is not
         slow.send("82 r k1 s'x' 01").expect("90 03 k1 01").send("e0 00").expect_close();
     }
     Conversation sender(gateway);
-    sender.login(at_home(home_shard("slow", 2), "sender"));
+    sender.login(at_home(Homes(2).shard_of("slow"), "sender"));
     for (int i = 1; i <= messages; ++i) sender.send("32 r s'x' k1 'y'*15000").expect("40 02 k1");
     Conversation slow(gateway, 4096);
     slow.send("10 r s'MQTT' 04 00 k10 s'slow'").expect("20 r 01 00");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "server/routing/retained.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/versions.h"
 
@@ -22,7 +23,7 @@ std::string name_at(unsigned shard, unsigned shards, const std::string& beginnin
                     unsigned number) {
     for (unsigned i = 0;; ++i) {
         const auto name = beginning + std::to_string(number) + "-" + std::to_string(i);
-        if (home_shard(name, shards) == shard) return name;
+        if (Homes(shards).shard_of(name) == shard) return name;
     }
 }
 

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/session/terms/homes.h"
+
 using namespace pulsegate;
 
 namespace {
@@ -137,17 +139,18 @@ TEST_CASE("the stable hash never changes") {
 }
 
 TEST_CASE("nobody's home changes") {
-    for (const char* name : {"", "alice", "$share/g/t"}) CHECK(home_shard(name, 1) == 0);
-    CHECK(home_shard("alice", 2) == 0);
-    CHECK(home_shard("$share/g/t", 2) == 1);
-    CHECK(home_shard("alice", 7) == 0xCBFB4A03'5000F64A % 7);
-    CHECK(home_shard("a/b", 64) == 0x10);
+    for (const char* name : {"", "alice", "$share/g/t"}) CHECK(Homes(1).shard_of(name) == 0);
+    CHECK(Homes(2).shard_of("alice") == 0);
+    CHECK(Homes(2).shard_of("$share/g/t") == 1);
+    CHECK(Homes(7).shard_of("alice") == 0xCBFB4A03'5000F64A % 7);
+    CHECK(Homes(64).shard_of("a/b") == 0x10);
 }
 
 TEST_CASE("homes are spread evenly") {
     for (const unsigned shards : {2u, 3u, 8u, 16u}) {
         std::vector<int> users(shards);
-        for (int i = 0; i < 16'000; ++i) ++users[home_shard("user" + std::to_string(i), shards)];
+        for (int i = 0; i < 16'000; ++i)
+            ++users[Homes(shards).shard_of("user" + std::to_string(i))];
         for (const int count : users) {
             CHECK(count > 16'000 / static_cast<int>(shards) * 8 / 10);
             CHECK(count < 16'000 / static_cast<int>(shards) * 12 / 10);

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "protocol/decode.h"
-#include "server/base/hash.h"
 #include "server/message/topics.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/broker_cluster.h"
 #include "tests/support/wire.h"
 
@@ -26,7 +26,7 @@ namespace {
 class Caller {
 public:
     Caller(BrokerCluster& cluster, std::string_view name)
-        : cluster_(cluster), link_(home_shard(name, cluster.shards())) {
+        : cluster_(cluster), link_(Homes(cluster.shards()).shard_of(name)) {
         cluster.adopt(link_);
     }
     ~Caller() { lose(); }
@@ -101,7 +101,7 @@ private:
 
 /// A name that begins so and is at home on that shard.
 std::string at_home(const BrokerCluster& cluster, unsigned shard, std::string name) {
-    while (home_shard(name, cluster.shards()) != shard) name += '+';
+    while (Homes(cluster.shards()).shard_of(name) != shard) name += '+';
     return name;
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a client that comes back completes what it was sent by a group that i
 
 TEST_CASE("a message that a group hands to a client that has left it goes to the others") {
     BrokerCluster cluster({}, 2);
-    const unsigned home = home_shard("$share/g/t", 2);
+    const unsigned home = Homes(2).shard_of("$share/g/t");
     const auto name = at_home(cluster, 1 - home, "one");
     const auto other_name = at_home(cluster, home, "other");
     const std::string connect = "10 r s'MQTT' 05 02 k10 [ ] s'" + name + "'";
@@ -264,7 +264,7 @@ TEST_CASE("a group passes over the members of a lost node until they are back") 
 
 TEST_CASE("a group recalls nothing from a member that is back, though its node is out of reach") {
     BrokerCluster cluster({}, 2);
-    const unsigned home = home_shard("$share/g/t", 2);
+    const unsigned home = Homes(2).shard_of("$share/g/t");
     const auto name = at_home(cluster, 1 - home, "one");
     const auto other_name = at_home(cluster, home, "other");
     Caller one(cluster, name);

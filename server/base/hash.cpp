@@ -148,9 +148,4 @@ void set_fingerprint_key(const HashKey& key) {
     fingerprint_key().high.store(key.high, std::memory_order_relaxed);
 }
 
-unsigned home_shard(std::string_view name, unsigned shards) {
-    if (shards == 1) return 0;
-    return static_cast<unsigned>(stable_hash(name) % shards);
-}
-
 }  // namespace pulsegate

@@ -62,9 +62,6 @@ void set_fingerprint_key(const HashKey& key);
 /// 128 random bits from the system. Throws std::system_error.
 HashKey random_key();
 
-/// The home shard of the user or shared subscription with this name.
-unsigned home_shard(std::string_view name, unsigned shards);
-
 /// SipHash-1-3, the function that all hashes above use.
 std::uint64_t siphash13(const HashKey& key, std::string_view text);
 

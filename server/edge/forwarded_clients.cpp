@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/hash.h"
 #include "server/base/log.h"
 #include "server/base/text/free_memory.h"
 #include "server/limits/address_limits.h"
@@ -56,8 +55,8 @@ void ForwardedClients::open(Login& login) {
     const auto user = logins_.user_name(connect, login.result, connect.client_id);
     const Client client{.link = link_,
                         .number = free_number(),
-                        .home = static_cast<std::uint16_t>(
-                            user.empty() ? shard_ % home_shards_ : home_shard(user, home_shards_)),
+                        .home = static_cast<std::uint16_t>(user.empty() ? shard_ % homes_.shards()
+                                                                        : homes_.shard_of(user)),
                         .room = Channel::window,
                         .unreported = 0};
     const auto peer = connection.endpoint();
@@ -138,7 +137,7 @@ void ForwardedClients::receive(const LinkMail& mail) {
 void ForwardedClients::begin(const LinkMail& mail) {
     if (link_ != 0) lose(link_);
     link_ = mail.link;
-    home_shards_ = mail.peer_shards;
+    homes_ = Homes(mail.peer_shards);
     forget_home_bans();
     tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
     lifts_known_ = 0;

@@ -16,6 +16,7 @@
 #include "server/edge/link_exchange.h"
 #include "server/limits/address.h"
 #include "server/loop/rounds.h"
+#include "server/session/terms/homes.h"
 #include "server/session/terms/link.h"
 
 namespace pulsegate {
@@ -90,8 +91,8 @@ private:
     const Authenticator& authenticator_;
     AddressLimits& address_limits_;
     LinkExchange* exchange_ = nullptr;
-    std::uint64_t link_ = 0;  ///< the link to the home; 0: none
-    std::uint16_t home_shards_ = 0;
+    std::uint64_t link_ = 0;         ///< the link to the home; 0: none
+    Homes homes_{1};                 ///< the homes on that node
     bool tells_bans_ = false;        ///< on this link
     std::uint32_t lifts_known_ = 0;  ///< the number of the last lift that came on this link
     boost::unordered_flat_set<Address> home_bans_;  ///< that only the home has told

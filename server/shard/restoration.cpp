@@ -19,7 +19,7 @@
 
 #include "server/message/message.h"
 #include "server/session/life/restore.h"
-#include "server/session/terms/shard_place.h"
+#include "server/session/terms/homes.h"
 #include "server/shard/plain_sessions.h"
 
 namespace pulsegate {
@@ -299,9 +299,7 @@ private:
         return when == 0 ? 0 : std::max<Millis>(now_ + (when - wall_), 1);
     }
 
-    unsigned home_of(std::string_view user) const {
-        return ShardPlace{0, static_cast<unsigned>(shards_.size())}.home_of(user);
-    }
+    unsigned home_of(std::string_view user) const { return Homes(shards_.size()).shard_of(user); }
     Restore& home(const Owner& owner) { return *shards_[owner.shard]; }
 
     StoredSession stored(const Owner& owner) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "server/base/hash.h"
 #include "server/base/secrets/secret_bytes.h"
+#include "server/session/terms/homes.h"
 #include "server/session/users/history_passage.h"
 #include "server/shard/shard.h"
 #include "server/transport/connections/connection.h"
@@ -133,7 +133,7 @@ Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
 
 /// Damaged data is refused there.
 unsigned Shard::home_of(std::string_view state, unsigned shards) {
-    return home_shard(user_of_record(state).value_or(""), shards);
+    return Homes(shards).shard_of(user_of_record(state).value_or(""));
 }
 
 void Shard::finish_adoption() { broker_.passage().finish(monotonic_now()); }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "server/session/terms/homes.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {
@@ -166,7 +167,7 @@ void CrashPlay::open() {
     ledger_->end_start();
     for (const DurableClient& client : clients_) {
         const auto& user = client.terms().user;
-        Broker& home = cluster_->broker(home_shard(user, scene_.shards));
+        Broker& home = cluster_->broker(Homes(scene_.shards).shard_of(user));
         static_cast<void>(home.admin().rooms().add(DeliveryModel::room, user));
     }
     adopt();
@@ -176,7 +177,7 @@ void CrashPlay::open() {
 void CrashPlay::check_start() {
     if (cluster_->start().floor < committed_) throw Broken("stamps go back");
     for (const auto& [user, before] : versions_) {
-        const Broker& home = cluster_->broker(home_shard(user, scene_.shards));
+        const Broker& home = cluster_->broker(Homes(scene_.shards).shard_of(user));
         const User* known = home.admin().presence().find(user);
         if (!known) throw Broken(fmt::format("nobody knows {} any more", user));
         const bool has_changed = before.online && !known->online();
@@ -185,7 +186,7 @@ void CrashPlay::check_start() {
     }
     for (const auto& [user, before] : told_) {
         const User* known =
-            cluster_->broker(home_shard(user, scene_.shards)).admin().presence().find(user);
+            cluster_->broker(Homes(scene_.shards).shard_of(user)).admin().presence().find(user);
         const bool has_changed = before.online && known && !known->online();
         if (known && known->is_known() && known->version < before.number + (has_changed ? 1 : 0))
             throw Broken(fmt::format("the presence of {} goes back behind what was told", user));
@@ -196,7 +197,7 @@ void CrashPlay::note_versions() {
     std::set<std::string> users;
     for (const DurableClient& client : clients_) users.insert(client.terms().user);
     for (const std::string& user : users) {
-        const Broker& home = cluster_->broker(home_shard(user, scene_.shards));
+        const Broker& home = cluster_->broker(Homes(scene_.shards).shard_of(user));
         const User* known = home.admin().presence().find(user);
         if (known && known->is_known()) versions_[user] = {known->version, known->online()};
     }

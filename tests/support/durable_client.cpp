@@ -8,8 +8,8 @@
 
 #include "protocol/decode.h"
 #include "protocol/properties.h"
-#include "server/base/hash.h"
 #include "server/base/overloaded.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/session_model.h"
 
 namespace pulsegate {
@@ -60,7 +60,7 @@ void DurableClient::connect(BrokerCluster& cluster, bool clean, std::optional<Nu
     // In 3.1.1 a clean session ends with its connection.
     keeps_session_ = terms_.keeps_session && !(clean && terms_.version == Version::v3_1_1);
     asked_will_ = will;
-    const unsigned shard = home_shard(terms_.user, cluster.shards());
+    const unsigned shard = Homes(cluster.shards()).shard_of(terms_.user);
     link_ = std::make_unique<KeptLink>(shard);
     link_->heard = cluster.now;
     PropertyList properties;
@@ -113,7 +113,7 @@ std::optional<SessionRecord> DurableClient::describe(Millis now) const {
 }
 
 void DurableClient::pass(BrokerCluster& cluster, const SessionRecord& record) {
-    auto link = std::make_unique<KeptLink>(home_shard(terms_.user, cluster.shards()));
+    auto link = std::make_unique<KeptLink>(Homes(cluster.shards()).shard_of(terms_.user));
     link->bytes = std::move(link_->bytes);
     link->heard = link_->heard;
     link->set_limit(link_->limit());

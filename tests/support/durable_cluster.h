@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "protocol/decode.h"
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/broker_cluster.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/ledger_model.h"
@@ -158,7 +158,7 @@ public:
     }
     /// With this CONNECT.
     void connect(std::string_view notation) {
-        KeptLink& link = links_.emplace_back(home_shard(user_, cluster_->shards()));
+        KeptLink& link = links_.emplace_back(Homes(cluster_->shards()).shard_of(user_));
         cluster_->adopt(link);
         const std::string bytes = wire(notation);
         const auto decoded = decode(as_bytes(bytes), version_, Sender::client);

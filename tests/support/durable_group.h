@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 #include "tests/support/durable_steps.h"
 
@@ -15,7 +15,7 @@ inline constexpr const char* group = "$share/g/x";
 
 // Of two shards, the group's and the other one.
 inline constexpr unsigned shards = 2;
-inline const unsigned home = home_shard(group, shards);
+inline const unsigned home = Homes(shards).shard_of(group);
 inline const unsigned other = 1 - home;
 
 /// After a crash nothing of the group waits for its member.

@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <string>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 
 namespace pulsegate {
 
 /// A client with that home shard.
 inline std::string client_at(unsigned shard, unsigned shards, std::string name) {
-    while (home_shard(name, shards) != shard) name += '+';
+    while (Homes(shards).shard_of(name) != shard) name += '+';
     return name;
 }
 

@@ -16,10 +16,10 @@
 #include <utility>
 
 #include "protocol/decode.h"
-#include "server/base/hash.h"
 #include "server/handover/gateway_pieces.h"
 #include "server/handover/standstill.h"
 #include "server/server.h"
+#include "server/session/terms/homes.h"
 #include "server/shard/gateway_freeze.h"
 #include "server/shard/shard.h"
 #include "tests/support/patience.h"
@@ -106,7 +106,8 @@ bool Gateway::has_logged(std::string_view text) const {
 
 std::string at_home(unsigned shard, std::string_view stem) {
     std::string name(stem);
-    for (int i = 2; home_shard(name, 2) != shard; ++i) name = std::string(stem) + std::to_string(i);
+    for (int i = 2; Homes(2).shard_of(name) != shard; ++i)
+        name = std::string(stem) + std::to_string(i);
     return name;
 }
 

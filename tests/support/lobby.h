@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 
 namespace pulsegate {
 
 inline std::string user_at(unsigned shard, unsigned shards, std::string name) {
-    while (home_shard(name, shards) != shard) name += '.';
+    while (Homes(shards).shard_of(name) != shard) name += '.';
     return name;
 }
 
@@ -28,10 +28,16 @@ struct Lobby {
     }
 
     void join(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).admin().rooms().add("room/r", name);
+        brokers->broker(Homes(brokers->shards()).shard_of(name))
+            .admin()
+            .rooms()
+            .add("room/r", name);
     }
     void leave(const std::string& name) {
-        brokers->broker(home_shard(name, brokers->shards())).admin().rooms().remove("room/r", name);
+        brokers->broker(Homes(brokers->shards()).shard_of(name))
+            .admin()
+            .rooms()
+            .remove("room/r", name);
     }
     void part() {
         away.lose_connection();

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "server/session/terms/homes.h"
 #include "tests/support/durable_cluster.h"
 
 namespace pulsegate {
@@ -58,7 +59,7 @@ private:
 };
 
 inline const User* known(DurableCluster& brokers, const std::string& user) {
-    return brokers->broker(home_shard(user, brokers->shards())).admin().presence().find(user);
+    return brokers->broker(Homes(brokers->shards()).shard_of(user)).admin().presence().find(user);
 }
 
 inline constexpr Millis limit = 90'000;  ///< of a keepalive of 60 s

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "tests/support/checked_cluster.h"
 #include "tests/support/random_session.h"
 
@@ -71,7 +71,7 @@ private:
         return clients_.emplace_back(PlayedClient{.name = std::string(name),
                                                   .user = std::string(user),
                                                   .inbox = std::string(inbox),
-                                                  .shard = home_shard(user, scene_.shards)});
+                                                  .shard = Homes(scene_.shards).shard_of(user)});
     }
 
     PlayedClient* anyone_there() {
@@ -431,7 +431,7 @@ private:
         std::set<unsigned> seen;
         for (int i = 0; seen.size() < scene_.shards; ++i) {
             const std::string name = "new-client" + std::to_string(i);
-            if (!seen.insert(home_shard(name, scene_.shards)).second) continue;
+            if (!seen.insert(Homes(scene_.shards).shard_of(name)).second) continue;
             PlayedClient& new_client = add_client(name, name, "inbox/" + name);
             cluster_.connect(new_client, Hello{});
             SubscribeOptions options;

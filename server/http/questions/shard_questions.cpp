@@ -1,6 +1,6 @@
 #include "server/http/questions/shard_questions.h"
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 
 namespace pulsegate {
 
@@ -15,7 +15,7 @@ boost::asio::awaitable<std::optional<std::vector<ShardStatus>>> ShardQuestions::
 }
 
 std::size_t ShardQuestions::home_of(std::string_view user) const {
-    return home_shard(user, static_cast<unsigned>(shards_.size()));
+    return Homes(shards_.size()).shard_of(user);
 }
 
 ApiReply shard_unavailable() {

@@ -111,7 +111,7 @@ void FanOut::route(const MessageRef& message, const Session* publisher, Millis n
 
 /// True if this shard needs the message. `ShardLinks::forward` asks the same about other shards.
 bool FanOut::is_for_this_shard(const Interest::Topic& topic, std::optional<unsigned> inbox) const {
-    return place_.count == 1 || inbox == place_.index ||
+    return place_.homes.shards() == 1 || inbox == place_.index ||
            host_.interest(place_.index).may_match(topic);
 }
 

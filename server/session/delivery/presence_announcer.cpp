@@ -118,7 +118,7 @@ void PresenceAnnouncer::tell(const User& user, Millis now) {
 bool PresenceAnnouncer::is_watched(const User& user) const {
     const std::string name = presence_topic(user.name);
     const Interest::Topic topic(name);
-    for (unsigned shard = 0; shard < place_.count; ++shard)
+    for (unsigned shard = 0; shard < place_.homes.shards(); ++shard)
         if (host_.interest(shard).may_match(topic)) return true;
     return false;
 }

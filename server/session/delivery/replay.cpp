@@ -185,7 +185,7 @@ void Replay::adopt(Session& session, std::unique_ptr<ReplayState> progress, unsi
     pause(session);
     session.replay = std::move(progress);
     if (!session.replay) return;
-    if (shards != place_.count) begin_presence(*session.replay);  // users have other homes
+    if (shards != place_.homes.shards()) begin_presence(*session.replay);  // users have other homes
     wait_until_drained(session);
 }
 
@@ -375,7 +375,7 @@ void Replay::receive_all(Session& session, const PresencePage& page, Millis now)
         send_presence(session, replay.requests.front(), message, now);
     if (page.next) {
         replay.position = *page.next;
-    } else if (replay.shard + 1 == place_.count) {
+    } else if (replay.shard + 1 == place_.homes.shards()) {
         end_requests(session, 1);
     } else {
         ++replay.shard;

@@ -133,8 +133,8 @@ bool Evictions::is_over_budget() const {
 std::size_t Evictions::fair_share(std::size_t sum, unsigned holders, bool is_short) const {
     const std::size_t each = std::max(holders, 1u);
     if (!is_short)
-        return std::min(settings_.persistent_session_bytes / place_.count / each, unfair);
-    const bool is_little = sum * place_.count < settings_.persistent_session_bytes / 4;
+        return std::min(settings_.persistent_session_bytes / place_.homes.shards() / each, unfair);
+    const bool is_little = sum * place_.homes.shards() < settings_.persistent_session_bytes / 4;
     return is_little ? worth_ending : std::min(worth_ending, (sum - 1) / each);
 }
 

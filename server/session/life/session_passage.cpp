@@ -121,7 +121,7 @@ SessionRecord SessionPassage::describe(const Session& session, Millis now) const
     auto [unreleased, released] = state.exchanges().taken();
     record.unreleased = std::move(unreleased);
     record.released = std::move(released);
-    if (session.replay) record.replay = replay_record(*session.replay, place_.count);
+    if (session.replay) record.replay = replay_record(*session.replay, place_.homes.shards());
     return record;
 }
 

@@ -65,7 +65,7 @@ RoomLogs::Log& RoomLogs::find_or_create(const std::string& topic) {
     journal_.add(PutOwner{.owner = log.owner,
                           .kind = OwnerKind::room,
                           .user = topic,
-                          .client = fmt::format("{}/{}", place_.index, place_.count)});
+                          .client = fmt::format("{}/{}", place_.index, place_.homes.shards())});
     return log;
 }
 

@@ -24,7 +24,7 @@ class QueueBounds {
 public:
     explicit QueueBounds(const ShardContext& context)
         : settings_(context.settings),
-          shards_(context.place.count),
+          shards_(context.place.homes.shards()),
           queued_(context.host.totals().queued),
           entries_(context.host.totals().queue_entries),
           host_(context.host),

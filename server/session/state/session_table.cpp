@@ -32,7 +32,7 @@ SessionTable::SessionTable(const BrokerSettings& settings, ShardPlace place, Gat
       place_(place),
       totals_(totals),
       wills_(totals.wills),
-      next_id_(place.count + place.index) {}
+      next_id_(place.homes.first_session(place.index)) {}
 
 SessionTable::~SessionTable() {
     totals_.disconnected -= disconnected_;
@@ -56,8 +56,9 @@ Session* SessionTable::find(const User& user, std::string_view client) const {
 Session& SessionTable::find_or_create(User& user, std::string client, WallMillis wall) {
     thread_.assert_here();
     if (Session* known = find(user, client)) return *known;
-    auto created = std::make_unique<Session>(std::exchange(next_id_, next_id_ + place_.count), user,
-                                             std::move(client), wall);
+    auto created =
+        std::make_unique<Session>(std::exchange(next_id_, place_.homes.session_after(next_id_)),
+                                  user, std::move(client), wall);
     return **sessions_.insert(std::move(created)).first;
 }
 

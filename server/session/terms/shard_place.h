@@ -2,19 +2,18 @@
 
 #include <string_view>
 
-#include "server/base/hash.h"
+#include "server/session/terms/homes.h"
 #include "server/session/terms/session_id.h"
 
 namespace pulsegate {
 
-/// The number of this shard and of all shards. Each user and each shared subscription has one of
-/// them as its home.
+/// The number of this shard, and the homes on all shards.
 struct ShardPlace {
     unsigned index;
-    unsigned count;
+    Homes homes;
 
-    unsigned home_of(std::string_view name) const { return home_shard(name, count); }
-    unsigned home_of(SessionId session) const { return static_cast<unsigned>(session % count); }
+    unsigned home_of(std::string_view name) const { return homes.shard_of(name); }
+    unsigned home_of(SessionId session) const { return homes.shard_of(session); }
     bool is_home_of(std::string_view name) const { return home_of(name) == index; }
 };
 
