@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <utility>
 
+#include "server/handover/limits_passage.h"
 #include "server/http/admin.h"
 #include "server/server.h"
 #include "server/session/life/connect_agreement.h"
 #include "server/session/terms/homes.h"
 #include "server/session/users/history_passage.h"
 #include "server/shard/data_store.h"
-#include "server/shard/limits_passage.h"
 #include "server/shard/shard.h"
 #include "server/transport/tls/tls.h"
 #include "server/upgrade/gateway_record.h"

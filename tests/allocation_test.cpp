@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/handover/limits_passage.h"
 #include "server/limits/address_limits.h"
-#include "server/shard/limits_passage.h"
 #include "server/upgrade/gateway_record.h"
 #include "tests/support/gateway.h"
 #include "tests/support/temporary_folder.h"

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <string>
 
+#include "server/handover/limits_passage.h"
 #include "server/limits/address_limits.h"
 #include "server/limits/client_limits.h"
-#include "server/shard/limits_passage.h"
 #include "server/upgrade/record_fields.h"
 #include "tests/support/record_bytes.h"
 

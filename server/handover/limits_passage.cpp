@@ -1,4 +1,4 @@
-#include "server/shard/limits_passage.h"
+#include "server/handover/limits_passage.h"
 
 #include <cstdint>
 #include <utility>
