@@ -103,12 +103,12 @@ bool Server::adopt_history(std::string_view state) {
 // -- its clients --
 
 bool Server::adopt(UniqueFd socket, std::string_view state) {
-    Shard& home = *shards_[Shard::home_of(state, static_cast<unsigned>(shards_.size()))];
-    return home.adopt(std::move(socket), state) == Shard::Adoption::adopted;
+    Shard& home = *shards_[ShardUpgrade::home_of(state, shards_.size())];
+    return home.upgrade().adopt(std::move(socket), state) == ShardUpgrade::Adoption::adopted;
 }
 
 void Server::finish_adoption() {
-    for (const auto& shard : shards_) shard->finish_adoption();
+    for (const auto& shard : shards_) shard->upgrade().finish_adoption();
 }
 
 bool Server::divides_rooms() const { return store_->divides_rooms(); }

@@ -116,19 +116,19 @@ TEST_CASE("mail does not wait for all turns that a shard has left to itself, whi
     std::promise<std::uint64_t> in_the_end;
     // A shard is quiet when it has done all its turns.
     const std::function<void(Shard&)> look = [&](Shard& shard) {
-        const auto settled = shard.settle(false);
+        const auto settled = shard.upgrade().settle(false);
         if (!settled.is_quiet) return static_cast<void>(shard.send(Shard::Task(look)));
-        shard.thaw();
+        shard.upgrade().thaw();
         in_the_end.set_value(settled.handled);
     };
     const auto leave_turns = [&](Shard& shard) {
-        shard.begin_freeze();
-        const auto handled = shard.settle(false).handled;
+        shard.upgrade().begin_freeze();
+        const auto handled = shard.upgrade().settle(false).handled;
         for (std::uint64_t i = 0; i < turns; ++i) shard.later(ReplayTurn{0});
         CHECK(shard.mailbox_weight() == 0);
-        CHECK_FALSE(shard.settle(false).is_quiet);
+        CHECK_FALSE(shard.upgrade().settle(false).is_quiet);
         shard.send(Shard::Task([&, handled](Shard& each) {
-            before_mail.set_value(each.settle(false).handled - handled);
+            before_mail.set_value(each.upgrade().settle(false).handled - handled);
             look(each);
         }));
     };

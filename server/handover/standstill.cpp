@@ -78,7 +78,7 @@ void Standstill::go_on() {
             spdlog::default_logger_raw()->flush();
             std::_Exit(start_again);
         }
-        gateway_.shards.front()->call([](Shard& first) { first.store_reopened(); }).get();
+        gateway_.shards.front()->call([](Shard& first) { first.upgrade().store_reopened(); }).get();
     }
     const auto done = std::make_shared<std::promise<void>>();
     GatewayFreeze::end(gateway_.shards, [done] { done->set_value(); });

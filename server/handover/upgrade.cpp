@@ -181,7 +181,7 @@ private:
         const auto pass = [&](std::string_view events) {
             channel().send(HandoverStep::history, events, deadline);
         };
-        shard.call([&](Shard& each) { each.export_history(pass); }).get();
+        shard.call([&](Shard& each) { each.upgrade().export_history(pass); }).get();
     }
 
     void pass_clients(Shard& shard, HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
@@ -189,7 +189,7 @@ private:
             channel().send(HandoverStep::client, state, deadline, socket);
         };
         ExportCounts counts;
-        shard.call([&](Shard& each) { counts = each.export_clients(pass); }).get();
+        shard.call([&](Shard& each) { counts = each.upgrade().export_clients(pass); }).get();
         outcome.moved += counts.moved;
         for (const auto& [reason, clients] : counts.left) outcome.left[reason] += clients;
     }
@@ -228,7 +228,8 @@ private:
         const auto until = Clock::now() + 250ms;
         try {
             for (Shard* shard : gateway_.shards)
-                shard->call([](Shard& each) { each.end_left_behind(); }).wait_until(until);
+                shard->call([](Shard& each) { each.upgrade().end_left_behind(); })
+                    .wait_until(until);
         } catch (const std::exception&) {
             // There is no memory. They see their connections end.
         }

@@ -17,12 +17,13 @@ void GatewayFreeze::begin(std::vector<Shard*> shards, const Terms& terms, Done d
     const std::shared_ptr<GatewayFreeze> freeze(
         new GatewayFreeze(std::move(shards), terms, std::move(done)));
     on_each(
-        freeze->shards_, [](Shard& shard) { shard.begin_freeze(); }, [freeze] { freeze->look(); });
+        freeze->shards_, [](Shard& shard) { shard.upgrade().begin_freeze(); },
+        [freeze] { freeze->look(); });
 }
 
 void GatewayFreeze::end(const std::vector<Shard*>& shards, const std::function<void()>& done) {
     on_each(
-        shards, [](Shard& shard) { shard.thaw(); }, done);
+        shards, [](Shard& shard) { shard.upgrade().thaw(); }, done);
 }
 
 /// Calls `done` on the thread of the last shard.
@@ -48,7 +49,7 @@ void GatewayFreeze::look() {
 }
 
 void GatewayFreeze::look(Shard& shard, std::size_t place) {
-    const auto settled = shard.settle(holds_logins_);
+    const auto settled = shard.upgrade().settle(holds_logins_);
     if (!settled.is_quiet) is_quiet_ = false;
     if (settled.handled != handled_[place]) has_changed_ = true;
     handled_[place] = settled.handled;
@@ -65,11 +66,11 @@ void GatewayFreeze::decide(Shard& last) {
     const Millis now = monotonic_now();
     if (is_still && holds_logins_)
         return on_each(
-            shards_, [](Shard& shard) { shard.complete_freeze(); },
+            shards_, [](Shard& shard) { shard.upgrade().complete_freeze(); },
             [self = shared_from_this()] { self->done_(true); });
     holds_logins_ = holds_logins_ || (is_still && logins_ == 0) || now >= logins_until_;
     if (now >= until_) return end(shards_, [self = shared_from_this()] { self->done_(false); });
-    last.after(1, [self = shared_from_this()] { self->look(); });
+    last.upgrade().after(1, [self = shared_from_this()] { self->look(); });
 }
 
 }  // namespace pulsegate

@@ -105,6 +105,7 @@ Shard::Shard(Config& config, unsigned index, const GatewayParts& shared)
               {admission_, shared.address_limits, shared.authenticator}, counters_,
               broker_.logins(), transport_, *this),
       listeners_(rounds_, admission_, counters_, transport_),
+      upgrade_(index, rounds_, turns_, broker_, transport_, logins_, listeners_),
       config_(config),
       drained_(drained_ending(config)) {}
 
@@ -120,7 +121,7 @@ void Shard::use(const Config& config) {
 
 void Shard::run() {
     name_thread(fmt::format("shard {}", index_));
-    thaw();
+    upgrade_.thaw();
     wait_for_tick();
     loop_.run();
 }
@@ -148,7 +149,7 @@ void Shard::drain(Millis over) {
 }
 
 void Shard::announce_shutdown(bool has_successor) {
-    if (rest_ == Rest::all) return;  // another process has its clients
+    if (upgrade_.is_still()) return;  // another process has its clients
     is_drained_ = is_drained_ || has_successor;
     listeners_.stop();
     // Otherwise a user could come online after all users were reported offline.
@@ -162,7 +163,7 @@ void Shard::announce_shutdown(bool has_successor) {
 
 void Shard::stop() {
     stopping_ = true;
-    if (rest_ == Rest::all) return loop_.stop();
+    if (upgrade_.is_still()) return loop_.stop();
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
     transport_.end_all(is_drained_ ? drained_ : stopped);
@@ -343,9 +344,25 @@ std::uint64_t Shard::receive_next(bool turns_first) {
         held_.push_back(*std::move(item));
         return 1;
     }
-    if (!std::holds_alternative<Task>(*item)) ++handled_;
+    if (!std::holds_alternative<Task>(*item)) upgrade_.count_handled();
     std::visit([this](auto& content) { receive(content); }, *item);
     return std::holds_alternative<MovedLogin>(*item) ? login_work : 1;
+}
+
+std::optional<Shard::Item> Shard::next_item() {
+    if (held_.empty() || upgrade_.is_at_rest()) return mailbox_.next();
+    std::optional<Item> first = std::move(held_.front());
+    held_.pop_front();
+    return first;
+}
+
+/// At rest it runs tasks, and nothing else.
+bool Shard::must_wait(const Item& item) const {
+    if (std::holds_alternative<Task>(item)) return false;
+    const bool is_of_login = std::holds_alternative<MovedLogin>(item) ||
+                             std::holds_alternative<CheckTurn>(item) ||
+                             std::holds_alternative<LoginAnswer>(item);
+    return upgrade_.is_still() || (is_of_login && upgrade_.holds_logins());
 }
 
 // -- turns of its own --
@@ -366,7 +383,7 @@ void Shard::leave(OwnTurn turn) {
 void Shard::end_journal_turn() {
     rounds_.later([this] {
         OwnTurn turn = JournalTurn{};
-        if (broker_.unfinished() || rest_ != Rest::none)
+        if (broker_.unfinished() || upgrade_.is_at_rest())
             leave(std::move(turn));
         else
             broker_.receive(turn, monotonic_now());
@@ -375,10 +392,10 @@ void Shard::end_journal_turn() {
 
 /// Does the next turn. Returns its cost besides `work`, or 0 if there is none. At rest turns wait.
 std::uint64_t Shard::receive_turn() {
-    if (turns_.empty() || rest_ == Rest::all) return 0;
+    if (turns_.empty() || upgrade_.is_still()) return 0;
     OwnTurn turn = std::move(turns_.front());
     turns_.pop_front();
-    ++handled_;
+    upgrade_.count_handled();
     broker_.receive(turn, monotonic_now());
     return 1;
 }
@@ -414,7 +431,7 @@ void Shard::tick() {
 
 void Shard::advance() {
     if (index_ == 0) admission_.weigh();
-    if (rest_ != Rest::none) return;
+    if (upgrade_.is_at_rest()) return;
     transport_.expire_due();
     logins_.client_limits().tick(monotonic_now());
     tick_broker();
@@ -422,7 +439,7 @@ void Shard::advance() {
 }
 
 void Shard::tick_broker() {
-    if (rest_ != Rest::none) return;
+    if (upgrade_.is_at_rest()) return;
     const bool more = broker_.tick(monotonic_now());
     transport_.end_turn();
     if (more) rounds_.later([this] { tick_broker(); });

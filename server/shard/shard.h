@@ -10,7 +10,6 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -34,9 +33,9 @@
 #include "server/shard/gateway_parts.h"
 #include "server/shard/shard_peers.h"
 #include "server/shard/shard_status.h"
+#include "server/shard/shard_upgrade.h"
 #include "server/transport/listeners.h"
 #include "server/transport/transport.h"
-#include "server/upgrade/export_counts.h"
 
 namespace pulsegate {
 
@@ -130,45 +129,8 @@ public:
     /// Does all work that is due, as at every tick.
     void advance();
 
-    // For an upgrade, in which another process replaces this one; see GatewayFreeze.
-
-    /// From now on accepts no connections and reads no client, so that all work under way ends.
-    void begin_freeze();
-    struct Settled {
-        bool is_quiet;          ///< no work is under way except logins
-        std::size_t logins;     ///< logins under way
-        std::uint64_t handled;  ///< items from other threads and turns so far
-    };
-    /// Makes that work end sooner. Call it repeatedly. `holds_logins`: logins wait as well.
-    Settled settle(bool holds_logins);
-    /// From now on writes nothing and changes nothing, because another process may have its
-    /// clients.
-    void complete_freeze() { rest(Rest::all); }
-    /// At rest: the store was closed and opened again.
-    void store_reopened() { broker_.passage().store_reopened(); }
-    /// Goes on as before the freeze, or begins with the clients that it has adopted.
-    void thaw();
-    /// Calls `visit(socket, state)` for each client that another process can take, and changes
-    /// nothing. The state contains secrets, and is wiped when `visit` returns.
-    ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
-    /// The same for its history, in parts. The history does not grow once the freeze is complete.
-    void export_history(const std::function<void(std::string_view)>& visit);
-    /// Tells the clients that were left behind that this process ends. Another process serves.
-    void end_left_behind();
-    /// Takes over a client that another process had: in a task, or before `run` when the store is
-    /// restored. The other process may continue with it until `run` or `thaw`. So this shard
-    /// neither reads nor writes until then.
-    enum class Adoption : std::uint8_t {
-        adopted,
-        refused,  ///< not possible; the client has to connect again
-    };
-    [[nodiscard]] Adoption adopt(UniqueFd socket, std::string_view state);
-    /// The home shard of such a client.
-    static unsigned home_of(std::string_view state, unsigned shards);
-    /// All clients have been adopted.
-    void finish_adoption();
-    /// Runs `call` after that time, in a round of its own. A later call of `after` replaces it.
-    void after(Millis time, std::function<void()> call);
+    /// Its part in an upgrade, in which another process replaces this one.
+    ShardUpgrade& upgrade() { return upgrade_; }
 
     /// Sends the output of the task so far at once, and not only at the end of the turn.
     void end_turn() { transport_.end_turn(); }
@@ -200,7 +162,7 @@ private:
     bool awaits_answers(const Connection& connection) const override;
     Millis answer_pause() const override;
     bool congested() override {
-        const bool rests = rest_ != Rest::none && !finishes_ended_;
+        const bool rests = upgrade_.is_at_rest() && !upgrade_.finishes_ended();
         return rests || broker_.unfinished() || peers_.congested() || broker_.store_lags();
     }
 
@@ -217,7 +179,6 @@ private:
     void leave(OwnTurn turn);
     std::optional<Item> next_item();
     bool must_wait(const Item& item) const;
-    void rest(Rest rest);
     void receive(const MessageRef& message) { broker_.receive(message, monotonic_now()); }
     void receive(ShardMessage& message) { broker_.receive(message, monotonic_now()); }
     void receive(LedgerAnswer& answer) { broker_.receive(answer, monotonic_now()); }
@@ -253,17 +214,12 @@ private:
     LoginFlow logins_;
     Listeners listeners_;
     ClientDrain drain_{rounds_, transport_};
+    ShardUpgrade upgrade_;
+    std::deque<Item> held_;  ///< mail that waits for the end of an upgrade
     std::atomic<Millis> last_tick_{monotonic_now()};
     bool stopping_ = false;
     Config& config_;  ///< only this shard's thread touches it
     bool is_drained_ = false;
-    Rest rest_ = Rest::none;
-    bool finishes_ended_ = false;  ///< handles some packets although it rests
-    bool holds_logins_ = false;
-    Millis rested_ = 0;          ///< when the rest began
-    std::uint64_t handled_ = 0;  ///< items of the mailbox except tasks, and turns
-    std::deque<Item> held_;      ///< items that have come since, and wait
-    boost::asio::steady_timer rest_timer_{loop_};
     Ending drained_;  ///< for clients that are asked to leave
 };
 

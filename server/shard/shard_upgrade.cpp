@@ -1,14 +1,12 @@
-// A shard's part in an upgrade. In the old process it comes to rest, describes its clients, and
-// goes on if the new process fails. In the new process it begins with the clients of the old one.
+#include "server/shard/shard_upgrade.h"
+
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
 #include "server/base/secrets/secret_bytes.h"
-#include "server/session/terms/homes.h"
 #include "server/session/users/history_passage.h"
-#include "server/shard/shard.h"
 #include "server/transport/connections/connection.h"
 #include "server/upgrade/record_codec.h"
 
@@ -27,20 +25,31 @@ const char* reason_of(Passing passing) {
 
 }  // namespace
 
+ShardUpgrade::ShardUpgrade(unsigned index, Rounds& rounds, const std::deque<OwnTurn>& turns,
+                           Broker& broker, Transport& transport, LoginFlow& logins,
+                           Listeners& listeners)
+    : index_(index),
+      rounds_(rounds),
+      turns_(turns),
+      broker_(broker),
+      transport_(transport),
+      logins_(logins),
+      listeners_(listeners) {}
+
 // -- rest --
 
-void Shard::rest(Rest rest) {
+void ShardUpgrade::rest(Rest rest) {
     rest_ = rest;
     transport_.rest(rest);
 }
 
-void Shard::begin_freeze() {
+void ShardUpgrade::begin_freeze() {
     rested_ = monotonic_now();
     rest(Rest::reading);
     listeners_.rest();
 }
 
-Shard::Settled Shard::settle(bool holds_logins) {
+ShardUpgrade::Settled ShardUpgrade::settle(bool holds_logins) {
     if (rest_ != Rest::reading) return {};
     if (holds_logins != holds_logins_) logins_.hold(holds_logins);
     holds_logins_ = holds_logins;
@@ -56,7 +65,7 @@ Shard::Settled Shard::settle(bool holds_logins) {
         .handled = handled_};
 }
 
-void Shard::thaw() {
+void ShardUpgrade::thaw() {
     if (rest_ == Rest::none) return;
     rest(Rest::none);
     broker_.passage().go_on();
@@ -66,29 +75,13 @@ void Shard::thaw() {
     rounds_.go_on();  // with the items and turns that were held
 }
 
-void Shard::after(Millis time, std::function<void()> call) {
-    rounds_.after(rest_timer_, std::chrono::milliseconds(time), std::move(call));
-}
-
-std::optional<Shard::Item> Shard::next_item() {
-    if (held_.empty() || rest_ != Rest::none) return mailbox_.next();
-    std::optional<Item> first = std::move(held_.front());
-    held_.pop_front();
-    return first;
-}
-
-/// At rest it runs tasks, and nothing else.
-bool Shard::must_wait(const Item& item) const {
-    if (rest_ == Rest::none || std::holds_alternative<Task>(item)) return false;
-    const bool is_of_login = std::holds_alternative<MovedLogin>(item) ||
-                             std::holds_alternative<CheckTurn>(item) ||
-                             std::holds_alternative<LoginAnswer>(item);
-    return rest_ == Rest::all || (is_of_login && holds_logins_);
+void ShardUpgrade::after(Millis time, std::function<void()> call) {
+    rounds_.after(timer_, std::chrono::milliseconds(time), std::move(call));
 }
 
 // -- clients that pass --
 
-ExportCounts Shard::export_clients(const std::function<void(int, std::string_view)>& visit) {
+ExportCounts ShardUpgrade::export_clients(const std::function<void(int, std::string_view)>& visit) {
     ExportCounts counts;
     const Millis now = monotonic_now();
     transport_.visit([&](Connection& connection) {
@@ -103,12 +96,12 @@ ExportCounts Shard::export_clients(const std::function<void(int, std::string_vie
     return counts;
 }
 
-void Shard::export_history(const std::function<void(std::string_view)>& visit) {
+void ShardUpgrade::export_history(const std::function<void(std::string_view)>& visit) {
     describe(broker_.admin().history(), index_,
              [&](const HistoryRecord& record) { visit(encode(record)); });
 }
 
-void Shard::end_left_behind() {
+void ShardUpgrade::end_left_behind() {
     const Ending upgraded{Cause::drained, Reason::server_shutting_down,
                           "the server was upgraded: connect again"};
     transport_.visit([&](Connection& connection) {
@@ -116,7 +109,7 @@ void Shard::end_left_behind() {
     });
 }
 
-Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
+ShardUpgrade::Adoption ShardUpgrade::adopt(UniqueFd socket, std::string_view state) {
     if (rest_ != Rest::all) {
         rested_ = monotonic_now();
         rest(Rest::all);
@@ -132,10 +125,10 @@ Shard::Adoption Shard::adopt(UniqueFd socket, std::string_view state) {
 }
 
 /// Damaged data is refused there.
-unsigned Shard::home_of(std::string_view state, unsigned shards) {
-    return Homes(shards).shard_of(user_of_record(state).value_or(""));
+unsigned ShardUpgrade::home_of(std::string_view state, Homes homes) {
+    return homes.shard_of(user_of_record(state).value_or(""));
 }
 
-void Shard::finish_adoption() { broker_.passage().finish(monotonic_now()); }
+void ShardUpgrade::finish_adoption() { broker_.passage().finish(monotonic_now()); }
 
 }  // namespace pulsegate

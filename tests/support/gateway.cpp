@@ -141,7 +141,7 @@ bool Gateway::freeze() const {
 }
 
 void Gateway::thaw() const {
-    server_->on_every_shard([](Shard& shard) { shard.thaw(); });
+    server_->on_every_shard([](Shard& shard) { shard.upgrade().thaw(); });
 }
 
 void Gateway::fail_to_upgrade() const {
@@ -157,7 +157,7 @@ std::vector<Gateway::Passing> Gateway::passing(std::size_t* left) const {
             all.push_back({UniqueFd(::dup(socket)), std::string(state)});
         };
         ExportCounts counts;
-        each->call([&](Shard& shard) { counts = shard.export_clients(keep); }).get();
+        each->call([&](Shard& shard) { counts = shard.upgrade().export_clients(keep); }).get();
         for (const auto& [reason, clients] : counts.left)
             if (left) *left += clients;
     }
@@ -168,17 +168,17 @@ std::size_t Gateway::adopt(std::vector<Passing> clients) const {
     const auto all = shards();
     std::size_t adopted = 0;
     for (Passing& each : clients) {
-        const auto home = Shard::home_of(each.state, static_cast<unsigned>(all.size()));
-        Shard::Adoption outcome{};
+        const auto home = ShardUpgrade::home_of(each.state, all.size());
+        ShardUpgrade::Adoption outcome{};
         const auto adopt = [&](Shard& shard) {
-            outcome = shard.adopt(std::move(each.socket), each.state);
+            outcome = shard.upgrade().adopt(std::move(each.socket), each.state);
         };
         all[home]->call(adopt).get();
-        adopted += outcome == Shard::Adoption::adopted;
+        adopted += outcome == ShardUpgrade::Adoption::adopted;
     }
     server_->on_every_shard([](Shard& shard) {
-        shard.finish_adoption();
-        shard.thaw();
+        shard.upgrade().finish_adoption();
+        shard.upgrade().thaw();
     });
     return adopted;
 }
