@@ -128,6 +128,63 @@ TEST_CASE("a ban that was lifted before the edge heard of it does not come back"
     CHECK(home.hear_ban(other, 900, 0, 21 + told_ban_time));
 }
 
+TEST_CASE("an edge keeps the bans of its home until a new link has told all bans") {
+    AddressLimits edge({.ban_time = told_ban_time});
+    const Address kept = address(1), gone = address(2), lifted = address(3), fresh = address(4);
+    edge.begin_home_bans();
+    edge.hear_home_ban(kept, for_good, true, 0);
+    edge.hear_home_ban(gone, 500, false, 0);
+    edge.hear_home_ban(lifted, for_good, true, 0);
+    edge.end_home_bans();
+    CHECK(edge.banned(kept, 1'000'000)->ordered);
+    CHECK_FALSE(edge.banned(gone, 499)->ordered);
+    CHECK_FALSE(edge.banned(gone, 500));
+
+    edge.begin_home_bans();
+    edge.hear_home_ban(kept, 50, false, 100);
+    edge.hear_home_ban(fresh, 50, false, 100);
+    CHECK(edge.lift_ban(lifted, 100));
+    CHECK(edge.banned(gone, 100));
+    CHECK_FALSE(edge.banned(kept, 100)->ordered);  // the home has the last word
+    edge.begin_home_bans();  // the link has ended before the list was complete
+    CHECK(edge.banned(fresh, 100));
+    edge.hear_home_ban(kept, 50, false, 100);
+    edge.end_home_bans();
+    CHECK(edge.banned(kept, 149));
+    CHECK_FALSE(edge.banned(kept, 150));
+    for (const Address& each : {gone, lifted, fresh}) CHECK_FALSE(edge.banned(each, 100));
+}
+
+TEST_CASE("the bans of a home are none of the edge's own") {
+    AddressLimits edge({.ban_failures = 1, .ban_time = told_ban_time});
+    const Address own = address(1), other = address(2);
+    edge.begin_home_bans();
+    edge.hear_home_ban(other, 900, false, 0);
+    edge.end_home_bans();
+    CHECK_FALSE(edge.failed(other, 1, 0));  // it is banned already
+    CHECK(edge.failed(own, 1, 0));
+    REQUIRE(edge.bans(0).size() == 1);
+    CHECK_FALSE(edge.ban_left(other, 0));
+    edge.hear_home_ban(own, 900, false, 0);
+    edge.forget_home_bans();
+    CHECK_FALSE(edge.banned(other, 0));
+    CHECK(edge.banned(own, 0));
+    edge.hear_home_ban(own, 10, true, 0);  // the administrator has shortened it
+    CHECK(edge.bans(0).empty());
+    CHECK_FALSE(edge.banned(own, 10));
+}
+
+TEST_CASE("an edge keeps no more bans of its home than a home can have by orders and by edges") {
+    AddressLimits edge({});
+    const auto most = static_cast<unsigned>(2 * most_ordered_bans);
+    for (unsigned number = 0; number <= most; ++number)
+        edge.hear_home_ban(address(number), 1000, false, 0);
+    CHECK(edge.banned(address(most - 1), 0));
+    CHECK_FALSE(edge.banned(address(most), 0));
+    edge.hear_home_ban(address(0), 2000, false, 0);
+    CHECK(edge.banned(address(0), 1999));
+}
+
 TEST_CASE("only the latest lifts are remembered, and the latest one of each address counts") {
     LiftedBans lifted;
     for (unsigned number = 0; number < LiftedBans::most; ++number)

@@ -127,6 +127,7 @@ void EdgeChannels::tell_some_bans() {
             if (const auto address = Address::parse(ban.address))
                 tell_ban(link, {*address, ban.left.value_or(for_good), ban.cause.ordered});
         output.untold_bans = page.next;
+        if (!page.next) put_home_ban(link, end_of_home_bans);
         tells_bans_ = tells_bans_ || page.next;
     }
     if (!tells_bans_) return;
@@ -147,7 +148,11 @@ void EdgeChannels::tell_ban(const Address& address) {
 
 void EdgeChannels::tell_ban(std::uint64_t link, const HomeBan& ban) {
     if (ban.address.is_local()) return;  // it means another machine to the edge
-    put({.link = link, .number = 0, .shard = 0}, EdgeFrameKind::home_ban, encode(ban));
+    put_home_ban(link, encode(ban));
+}
+
+void EdgeChannels::put_home_ban(std::uint64_t link, std::string_view contents) {
+    put({.link = link, .number = 0, .shard = 0}, EdgeFrameKind::home_ban, contents);
 }
 
 void EdgeChannels::hear_ban(const EdgeFrame& frame) {

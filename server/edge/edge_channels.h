@@ -71,6 +71,7 @@ private:
     void hear_ban(const EdgeFrame& frame);
     void tell_lift(std::uint64_t link, const BanLift& lift);
     void tell_ban(std::uint64_t link, const HomeBan& ban);
+    void put_home_ban(std::uint64_t link, std::string_view contents);
     void tell_some_bans();
     void open(const ChannelName& name, const EdgeFrame& frame);
     Millis time_on_link(std::uint64_t link) const;

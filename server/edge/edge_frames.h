@@ -38,7 +38,7 @@ enum class EdgeFrameKind : std::uint8_t {
     ban,   ///< from the edge: it has banned an address: ToldBan
     lift,  ///< from the home: the ban of an address is lifted: BanLift
     // Since version 3, between the first shards:
-    home_ban,  ///< from the home: an address is banned there: HomeBan
+    home_ban,  ///< from the home: an address is banned there: HomeBan, or `end_of_home_bans`
 };
 inline constexpr EdgeFrameKind last_frame_kind = EdgeFrameKind::home_ban;
 
@@ -81,6 +81,9 @@ struct HomeBan {
     Millis left = 0;       ///< time until the ban ends; `for_good`: it does not end
     bool ordered = false;  ///< see BanCause
 };
+
+/// The contents of the frame behind the bans with which a link begins.
+inline constexpr std::string_view end_of_home_bans{};
 
 std::string encode(const HomeBan& ban);
 /// Nothing if it is malformed.

@@ -138,10 +138,13 @@ void ForwardedClients::begin(const LinkMail& mail) {
     if (link_ != 0) lose(link_);
     link_ = mail.link;
     homes_ = Homes(mail.peer_shards);
-    forget_home_bans();
     tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
     lifts_known_ = 0;
     if (tells_bans_) tell_bans();
+    if (shard_ == 0 && mail.version >= link_version_of_home_bans)
+        address_limits_.begin_home_bans();
+    else if (shard_ == 0)
+        address_limits_.forget_home_bans();
     leave_some();
 }
 
@@ -205,13 +208,10 @@ void ForwardedClients::disown(const EdgeFrame& frame) {
 
 void ForwardedClients::tell_ban(const Address& address) {
     thread_.assert_here();
-    const auto cause = address_limits_.banned(address, monotonic_now());
-    if (cause && cause->ordered) return;  // the home has told it
-    home_bans_.erase(address);
     // A local address means another machine to the home.
     if (link_ == 0 || !tells_bans_ || address.is_local()) return;
     const auto left = address_limits_.ban_left(address, monotonic_now());
-    if (!left) return;  // it was lifted meanwhile
+    if (!left) return;  // it was lifted meanwhile, or the home has ordered another one
     const ToldBan ban{.address = address, .left = *left, .lifts_known = lifts_known_};
     put_frame({.kind = EdgeFrameKind::ban, .contents = encode(ban)});
 }
@@ -234,33 +234,17 @@ void ForwardedClients::hear_lift(const EdgeFrame& frame) {
     if (!lift) return;
     // A lift may come twice: with the others at the link's begin, and by itself.
     lifts_known_ = std::max(lifts_known_, lift->number);
-    home_bans_.erase(lift->address);
     static_cast<void>(address_limits_.lift_ban(lift->address, monotonic_now()));
 }
 
 /// With it, this node refuses a banned address before it checks a password. The home refuses its
 /// logins anyway, but only behind the check.
 void ForwardedClients::hear_ban(const EdgeFrame& frame) {
+    if (shard_ != 0) return;
+    if (frame.contents == end_of_home_bans) return address_limits_.end_home_bans();
     const auto ban = decode_home_ban(frame.contents);
-    if (!ban || shard_ != 0) return;
-    const Millis now = monotonic_now();
-    const Millis until = ban->left == for_good ? for_good : now + ban->left;
-    const bool is_new = ban->ordered ? address_limits_.order_ban(ban->address, now, until, "")
-                                     : address_limits_.hear_ban(ban->address, ban->left, 0, now);
-    if (is_new) home_bans_.insert(ban->address);
-    if (home_bans_.size() < sweep_home_bans_at_) return;
-    boost::unordered::erase_if(home_bans_, [&](const Address& address) {
-        return !address_limits_.ban_left(address, now);
-    });
-    sweep_home_bans_at_ = std::max(sweep_home_bans_at_, 2 * home_bans_.size());
-}
-
-/// The bans of the last home. The new one tells its own.
-void ForwardedClients::forget_home_bans() {
-    const Millis now = monotonic_now();
-    for (const Address& address : home_bans_)
-        static_cast<void>(address_limits_.lift_ban(address, now));
-    home_bans_.clear();
+    if (!ban) return;
+    address_limits_.hear_home_ban(ban->address, ban->left, ban->ordered, monotonic_now());
 }
 
 // -- to the home --

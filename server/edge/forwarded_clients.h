@@ -2,8 +2,6 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <boost/unordered/unordered_flat_set.hpp>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,7 +75,6 @@ private:
     void tell_bans();
     void hear_lift(const EdgeFrame& frame);
     void hear_ban(const EdgeFrame& frame);
-    void forget_home_bans();
     void put_frame(const EdgeFrame& frame);
     void put(const Client& client, EdgeFrameKind kind, std::string_view contents);
     void flush();
@@ -91,12 +88,10 @@ private:
     const Authenticator& authenticator_;
     AddressLimits& address_limits_;
     LinkExchange* exchange_ = nullptr;
-    std::uint64_t link_ = 0;         ///< the link to the home; 0: none
-    Homes homes_{1};                 ///< the homes on that node
-    bool tells_bans_ = false;        ///< on this link
-    std::uint32_t lifts_known_ = 0;  ///< the number of the last lift that came on this link
-    boost::unordered_flat_set<Address> home_bans_;  ///< that only the home has told
-    std::size_t sweep_home_bans_at_ = 1000;         ///< when there are so many, ended ones go
+    std::uint64_t link_ = 0;           ///< the link to the home; 0: none
+    Homes homes_{1};                   ///< the homes on that node
+    bool tells_bans_ = false;          ///< on this link
+    std::uint32_t lifts_known_ = 0;    ///< the number of the last lift that came on this link
     std::optional<Millis> cut_off_{};  ///< the link has no connection: when the home was last heard
     Millis lost_ = 0;  ///< when the home of the last link, now ended, was last heard
     boost::unordered_flat_map<const Connection*, Client> clients_;

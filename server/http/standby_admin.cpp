@@ -169,7 +169,7 @@ struct StandbyAdmin::Impl {
         if (mistake(method, request)) return std::nullopt;
         const auto named = method.parsed(request).query.text("address");
         const auto address = named ? Address::parse(*named) : std::nullopt;
-        if (!address || !addresses->ban_left(*address, monotonic_now())) return std::nullopt;
+        if (!address || !addresses->banned(*address, monotonic_now())) return std::nullopt;
         return address;
     }
 

@@ -22,7 +22,7 @@ AddressLimits::Standing AddressLimits::enter(const Address& address, Millis now)
     const std::lock_guard lock(mutex_);
     const std::size_t there = ++connections_[address];
     const auto most = settings_.max_connections_per_address;
-    if (bans_.find(address, now))
+    if (find_ban(address, now))
         return there > most_told_why ? Standing::refused_silently : Standing::banned;
     if (most == 0 || there <= most) return Standing::ok;
     return there > most + most_told_why ? Standing::refused_silently : Standing::too_many;
@@ -39,7 +39,7 @@ bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis n
     if (!address.known()) return false;
     const std::lock_guard lock(mutex_);
     if (settings_.ban_failures == 0) return false;
-    if (bans_.find(address, now)) return false;
+    if (find_ban(address, now)) return false;
     // A phone with an old password repeats it, and many phones may share one address: that is no
     // guessing. But each check costs processor time, so repetitions have a higher limit of their
     // own.
@@ -58,7 +58,13 @@ bool AddressLimits::failed(const Address& address, std::uint64_t guess, Millis n
 
 std::optional<BanCause> AddressLimits::banned(const Address& address, Millis now) const {
     const std::lock_guard lock(mutex_);
-    return bans_.find(address, now);
+    return find_ban(address, now);
+}
+
+/// The caller has locked `mutex_`.
+std::optional<BanCause> AddressLimits::find_ban(const Address& address, Millis now) const {
+    const auto own = bans_.find(address, now);
+    return own ? own : home_bans_.find(address, now);
 }
 
 bool AddressLimits::order_ban(const Address& address, Millis now, Millis until,
@@ -85,7 +91,8 @@ BanPage AddressLimits::bans(std::uint64_t after, std::size_t most, Millis now) c
 
 bool AddressLimits::lift_ban(const Address& address, Millis now) {
     const std::lock_guard lock(mutex_);
-    return bans_.lift(address, now);
+    const bool was_banned_at_home = home_bans_.lift(address, now);
+    return bans_.lift(address, now) || was_banned_at_home;
 }
 
 std::optional<Millis> AddressLimits::ban_left(const Address& address, Millis now) const {
@@ -113,6 +120,29 @@ std::vector<BanLift> AddressLimits::lifts(Millis now) {
     std::vector<BanLift> lifts;
     for (const auto& [lift, when] : lifted_.all()) lifts.push_back(lift);
     return lifts;
+}
+
+void AddressLimits::begin_home_bans() {
+    const std::lock_guard lock(mutex_);
+    home_bans_.begin_list();
+}
+
+void AddressLimits::hear_home_ban(const Address& address, Millis left, bool ordered, Millis now) {
+    const std::lock_guard lock(mutex_);
+    if (ordered) static_cast<void>(bans_.lift(address, now));
+    home_bans_.hear(address, now, left == for_good ? for_good : now + left, ordered);
+}
+
+void AddressLimits::end_home_bans() {
+    HomeBans::List replaced;  // is freed without the lock
+    const std::lock_guard lock(mutex_);
+    replaced = home_bans_.end_list();
+}
+
+void AddressLimits::forget_home_bans() {
+    HomeBans::List forgotten;  // is freed without the lock
+    const std::lock_guard lock(mutex_);
+    forgotten = home_bans_.forget();
 }
 
 AddressLimits::Counts AddressLimits::counts(Millis now) {

@@ -13,6 +13,7 @@
 #include "server/base/clock.h"
 #include "server/limits/address.h"
 #include "server/limits/bans.h"
+#include "server/limits/home_bans.h"
 #include "server/limits/lifted_bans.h"
 #include "server/limits/recent_counts.h"
 
@@ -60,6 +61,7 @@ public:
     /// scanner's. If addresses share a place in the table, only the last one is remembered.
     [[nodiscard]] bool is_new_scanner(const Address& address);
 
+    /// The bans of this node, without those of its home.
     std::vector<Ban> bans(Millis now) const;
     /// Up to `most` bans, after the page whose `next` is `after`.
     BanPage bans(std::uint64_t after, std::size_t most, Millis now) const;
@@ -67,9 +69,9 @@ public:
     [[nodiscard]] bool lift_ban(const Address& address, Millis now);
 
     // For nodes of a cluster that tell each other of bans: edges tell the home of the bans that
-    // they set, and the home tells edges which bans are lifted.
+    // they set, and the home tells edges of its bans, and which bans are lifted.
 
-    /// The time until the address's ban ends; nothing if it is not banned.
+    /// The time until the ban ends that this node has; nothing if it has none.
     [[nodiscard]] std::optional<Millis> ban_left(const Address& address, Millis now) const;
     /// An edge has banned the address. It knew the lifts up to `lifts_known` and had the ban
     /// nevertheless, so only a later lift lifts it. True if the address was not banned before.
@@ -83,6 +85,17 @@ public:
     Lifted lift_everywhere(const Address& address, Millis now);
     /// The lifts of the last ban-time, in their order. No ban from before them is left.
     std::vector<BanLift> lifts(Millis now);
+
+    /// On an edge: the home begins to tell all its bans. Those of the last link hold until
+    /// `end_home_bans`.
+    void begin_home_bans();
+    /// The home has a ban of this address. If the administrator has ordered it, it replaces one of
+    /// this node.
+    void hear_home_ban(const Address& address, Millis left, bool ordered, Millis now);
+    /// The home has told all its bans.
+    void end_home_bans();
+    /// The home tells no bans.
+    void forget_home_bans();
 
     // For an upgrade, in which another process takes over the same addresses.
 
@@ -98,6 +111,8 @@ public:
     [[nodiscard]] bool adopt(const Address& address, const Ban& ban, Millis now);
 
 private:
+    std::optional<BanCause> find_ban(const Address& address, Millis now) const;
+
     /// The most refused connections of one address that may be open at once to receive the reason.
     static constexpr std::size_t most_told_why = 64;
 
@@ -108,6 +123,7 @@ private:
     RecentCounts<Address> different_guesses_;
     RecentCounts<Address> failures_;
     BanList<Address> bans_;
+    HomeBans home_bans_;
     LiftedBans lifted_;
     std::array<std::uint64_t, 1024> scanners_{};  ///< hashes of addresses
 };

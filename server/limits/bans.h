@@ -100,6 +100,13 @@ public:
         return true;
     }
 
+    /// Adds a ban as another node has it, in place of any other one, unless there are too many.
+    void copy(Key key, Millis now, Millis until, bool ordered) {
+        if (now >= next_sweep_) sweep(now);
+        if (entries_.size() >= 2 * most_ordered_bans && !entries_.contains(key)) return;
+        put(std::move(key), until, {.ordered = ordered});
+    }
+
     /// The cause of the key's ban; nothing if it is not banned.
     [[nodiscard]] std::optional<BanCause> find(const Key& key, Millis now) const {
         const auto found = entries_.find(key);

@@ -10,7 +10,7 @@ import packets
 from cluster_test import node
 from edge_nodes import LONG_LEASE, EdgeCase
 from gateway import Client, add_users, wait_until
-from link_relay import LinkRelay
+from link_relay import LinkRelay, SlowHomeRelay
 from ports import free_port
 
 GUESSER = "127.0.0.9"
@@ -195,6 +195,30 @@ class HomeBansTest(EdgeCase):
             home.await_tick()
         self.await_answer(edge, WRONG)
         self.assertEqual(banned(home), [("127.0.0.8", "administrator")])
+
+    def test_an_edge_refuses_banned_addresses_while_a_new_link_begins(self):
+        port = free_port()
+        relay = SlowHomeRelay(port)
+        self.addCleanup(relay.close)
+        home = node(self.redis, "home", *self.arguments, "--ban-failures", "0", "--ban-time", "1s", "--link-address", relay.address,
+                    lease=LONG_LEASE)
+        home.command[home.command.index("--link-listen") + 1] = f"127.0.0.1:{port}"
+        self.enterContext(home)
+        edge = self.edge("--ban-failures", "0")
+        for address in (GUESSER, "127.0.0.8"):
+            self.assertEqual(order(home, address), 200)
+        wait_until(lambda: log_in(edge, "wrong", "127.0.0.8") == BANNED, what="both bans at the edge")
+        relay.tells_all.clear()
+        with home.standing_still():
+            edge.wait_for_log(LINK_GONE)
+            relay.cut()
+        self.assertEqual(lift(home, "127.0.0.8"), 200)
+        wait_until(lambda: edge.log.count("linked to node home") >= 2, what="another link")
+        self.assertEqual(log_in(edge, "wrong"), BANNED)
+        relay.tells_all.set()
+        relay.cut()
+        wait_until(lambda: log_in(edge, "wrong", "127.0.0.8") == WRONG, what="the end of the ban that was lifted")
+        self.assertEqual(log_in(edge, "wrong"), BANNED)
 
     def test_a_ban_that_the_home_sets_itself_holds_at_edges(self):
         home, edge = self.home("--ban-failures", "2"), self.edge("--ban-failures", "0")

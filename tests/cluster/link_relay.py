@@ -61,6 +61,30 @@ class LinkRelay:
         self.cut()
 
 
+class SlowHomeRelay(LinkRelay):
+    """While `tells_all` is not set, it passes only the beginning of what the home sends: enough for a link, and no frames."""
+
+    def __init__(self, target):
+        self.tells_all = threading.Event()
+        self.tells_all.set()
+        super().__init__(target)
+
+    def pass_on(self, one, other):
+        if any(one is host for _, host in self.pairs):
+            try:
+                stream = one.makefile("rb", buffering=0)
+                other.sendall(read_line(stream))
+                other.sendall(read_all(stream, 12))  # the home's position
+            except OSError:
+                pass
+            self.tells_all.wait()
+        super().pass_on(one, other)
+
+    def close(self):
+        self.tells_all.set()
+        super().close()
+
+
 class FrameRelay(LinkRelay):
     """It shows each frame of an edge to `alter`, as a bytearray, before it passes it on."""
 
@@ -75,9 +99,7 @@ class FrameRelay(LinkRelay):
 
     def pass_frames(self, one, other):
         stream = one.makefile("rb", buffering=0)
-        line = b""
-        while not line.endswith(b"\n") and (byte := stream.read(1)):
-            line += byte
+        line = read_line(stream)
         other.sendall(line)
         if not line.startswith(b"pulsegate-edge "):
             return
@@ -86,6 +108,13 @@ class FrameRelay(LinkRelay):
             if any(size):
                 self.alter(frame)
             other.sendall(size + frame)
+
+
+def read_line(stream):
+    line = b""
+    while not line.endswith(b"\n") and (byte := stream.read(1)):
+        line += byte
+    return line
 
 
 def read_all(stream, size):
