@@ -70,17 +70,27 @@ TEST_CASE("a ban that an edge tells holds until it ends, and is listed like one 
     AddressLimits home({.ban_failures = 1, .ban_time = told_ban_time});
     const Address banned = address(1);
     CHECK(home.hear_ban(banned, 500, 0, 100));
-    CHECK_FALSE(home.hear_ban(banned, 700, 0, 100));  // longer, but not new
-    CHECK_FALSE(home.hear_ban(banned, 10, 0, 100));
-    const auto cause = home.banned(banned, 799);
+    const auto cause = home.banned(banned, 599);
     REQUIRE(cause);
     CHECK_FALSE(cause->ordered);
     REQUIRE(home.bans(100).size() == 1);
-    CHECK(home.bans(100).front().left == 700);
-    CHECK(home.ban_left(banned, 100) == 700);
-    CHECK_FALSE(home.banned(banned, 800));
-    CHECK_FALSE(home.ban_left(banned, 800));
-    CHECK(home.hear_ban(banned, 1, 0, 800));
+    CHECK(home.bans(100).front().left == 500);
+    CHECK(home.ban_left(banned, 100) == 500);
+    CHECK_FALSE(home.banned(banned, 600));
+    CHECK_FALSE(home.ban_left(banned, 600));
+    CHECK(home.hear_ban(banned, 1, 0, 600));
+}
+
+TEST_CASE("of two bans of an address, the longer one counts, and is news for the other edges") {
+    AddressLimits home({.ban_time = told_ban_time});
+    const Address banned = address(1);
+    CHECK(home.hear_ban(banned, 500, 0, 100));
+    CHECK_FALSE(home.hear_ban(banned, 10, 0, 100));
+    CHECK_FALSE(home.hear_ban(banned, 1'499, 0, 100));  // the same one, told again
+    CHECK(home.ban_left(banned, 100) == 500);
+    CHECK(home.hear_ban(banned, 1'500, 0, 100));
+    CHECK(home.ban_left(banned, 100) == 1'500);
+    CHECK(home.bans(100).size() == 1);
 }
 
 TEST_CASE("a ban by the administrator stays as it is when an edge tells a longer one") {

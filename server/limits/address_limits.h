@@ -74,7 +74,8 @@ public:
     /// The time until the ban ends that this node has; nothing if it has none.
     [[nodiscard]] std::optional<Millis> ban_left(const Address& address, Millis now) const;
     /// An edge has banned the address. It knew the lifts up to `lifts_known` and had the ban
-    /// nevertheless, so only a later lift lifts it. True if the address was not banned before.
+    /// nevertheless, so only a later lift lifts it. True if the address was not banned before, or
+    /// not for so long: other edges must be told.
     bool hear_ban(const Address& address, Millis left, std::uint32_t lifts_known, Millis now);
     struct Lifted {
         bool was_banned = false;

@@ -72,15 +72,16 @@ public:
     }
 
     /// Adds a ban for bad behaviour that another node has set, unless there are too many. A ban by
-    /// the administrator stays as it is. True if the key was not banned before.
+    /// the administrator stays as it is. True if the key was not banned before, or not for so long.
     bool hear(Key key, Millis now, Millis until) {
         if (now >= next_sweep_) sweep(now);
-        const auto cause = find(key, now);
-        if (cause && cause->ordered) return false;
-        const bool is_new = !cause;
-        if (is_new && entries_.size() - ordered_ >= most_ordered_bans) return false;
-        add(std::move(key), now, until);
-        return is_new;
+        const auto found = entries_.find(key);
+        const bool is_banned = found != entries_.end() && found->until > now;
+        if (is_banned && (found->cause.ordered || until - found->until < least_extension))
+            return false;
+        if (!is_banned && entries_.size() - ordered_ >= most_ordered_bans) return false;
+        put(std::move(key), until, {});
+        return true;
     }
 
     /// Bans by the administrator, and replaces any other ban. False if there are too many such
@@ -174,6 +175,8 @@ private:
                                               boost::multi_index::ordered_unique<ByNumber>>>;
 
     static constexpr Millis sweep_every = 60'000;
+    /// A ban that is told again seems to be a bit longer, because it was under way for some time.
+    static constexpr Millis least_extension = 1000;
     static constexpr std::size_t bans_a_turn = 1000;
 
     template <class Describe>

@@ -9,6 +9,7 @@ from pathlib import Path
 import packets
 from cluster_test import node
 from edge_nodes import LONG_LEASE, EdgeCase
+from fake_edge import FakeEdge
 from gateway import Client, add_users, wait_until
 from link_relay import LinkRelay, SlowHomeRelay
 from ports import free_port
@@ -16,6 +17,7 @@ from ports import free_port
 GUESSER = "127.0.0.9"
 BANNED = 0x8A
 WRONG = 0x86
+KIND_OF_BAN = 8
 KIND_OF_LIFT = 9
 KIND_OF_HOME_BAN = 10
 LINK_GONE = "there was no other connection in time"
@@ -41,6 +43,24 @@ def order(gateway, address):
 
 def lift(gateway, address=GUESSER):
     return gateway.ask("DELETE", f"/api/v1/bans?address={address}")[0]
+
+
+def link_port(gateway):
+    return int(gateway.command[gateway.command.index("--link-listen") + 1].split(":")[1])
+
+
+def tell_ban(edge, address, left):
+    """From a FakeEdge to its home, for so many ms."""
+    contents = struct.pack("<QI", left, 0) + address.encode()
+    edge.send(struct.pack("<IBHHI", 9 + len(contents), KIND_OF_BAN, 0, 0, 0) + contents)
+
+
+def hear_ban(edge):
+    """The address and the ms of the next ban that its home tells."""
+    while True:
+        kind, _, contents = edge.hear()
+        if kind == KIND_OF_HOME_BAN and contents:
+            return contents[9:].decode(), *struct.unpack("<Q", contents[:8])
 
 
 class EdgeBansTest(EdgeCase):
@@ -140,9 +160,21 @@ class EdgeBansTest(EdgeCase):
         for free in guessers.values():  # also what the former home had told
             wait_until(lambda free=free: log_in(other, "right", free) == 0, what="the end of the ban at the edge")
 
+    def test_a_ban_that_lengthens_is_told_to_the_other_edges(self):
+        home = self.home()
+        with FakeEdge(link_port(home), version=3) as edge, FakeEdge(link_port(home), version=3) as other:
+            other.stream.read(12)  # the home's position: it is linked
+            for address, left in (("203.0.113.8", 100_000), ("203.0.113.8", 200_000), ("203.0.113.9", 100_000)):
+                tell_ban(edge, address, left)
+            told = [hear_ban(other)]
+            while told[-1][0] != "203.0.113.9":
+                told.append(hear_ban(other))
+        self.assertEqual([address for address, _ in told], ["203.0.113.8", "203.0.113.8", "203.0.113.9"])
+        self.assertGreater(told[1][1], 100_000)
+
     def test_a_node_of_an_earlier_version_is_told_what_it_understands(self):
         home = self.home()
-        port = int(home.command[home.command.index("--link-listen") + 1].split(":")[1])
+        port = link_port(home)
         for version, expected in ((1, None), (2, KIND_OF_LIFT), (3, KIND_OF_HOME_BAN)):
             with self.subTest(version), Client(port) as old:
                 versions, _, birth = old.socket.recv(1000).split()[1:4]
