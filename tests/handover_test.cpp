@@ -118,10 +118,14 @@ TEST_CASE("a program takes over only if its settings allow what connected client
 }
 
 TEST_CASE("messages between the processes of an upgrade arrive unchanged") {
-    const Ready ready =
-        decode_ready(encode(Ready{.adopted = 7, .refused = 1, .divides_rooms = true}));
+    const Ready ready = decode_ready(encode(
+        Ready{.adopted = 7, .refused = 2, .refused_clients = {0, 8}, .divides_rooms = true}));
     CHECK(ready.adopted == 7);
-    CHECK(ready.refused == 1);
+    CHECK(ready.refused == 2);
+    CHECK(ready.refused_clients == std::vector<std::uint64_t>{0, 8});
+    CHECK(decode_ready(R"({"refused":1})").refused_clients.empty());  // an older version
+    CHECK(decode_ready(R"({"refused_clients":[-1,"0",3]})").refused_clients ==
+          std::vector<std::uint64_t>{3});
     CHECK(ready.divides_rooms);
     Go go{.since = std::chrono::steady_clock::now()};
     go.outcome.moved = 15'000;

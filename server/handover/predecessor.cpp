@@ -84,7 +84,10 @@ Go Predecessor::take_clients(const Adopt& adopt, const AdoptHistory& adopt_histo
             }
             if (message.step != HandoverStep::client)
                 throw HandoverError("the old process passes something else than a client");
-            ++(adopt(std::move(message.descriptor), message.body) ? ready.adopted : ready.refused);
+            const auto number = ready.adopted + ready.refused;
+            const bool is_adopted = adopt(std::move(message.descriptor), message.body);
+            ++(is_adopted ? ready.adopted : ready.refused);
+            if (!is_adopted) ready.refused_clients.push_back(number);
         }
     }).get();
     try {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/system/error_code.hpp>
@@ -48,6 +49,18 @@ std::map<std::string, std::uint64_t> numbers(const json::object& from, std::stri
     if (!value || !value->is_object()) return all;
     for (const auto& each : value->get_object())
         all[each.key()] = number<std::uint64_t>(value->get_object(), each.key());
+    return all;
+}
+
+std::vector<std::uint64_t> list_of_numbers(const json::object& from, std::string_view name) {
+    std::vector<std::uint64_t> all;
+    const auto* const value = from.if_contains(name);
+    if (!value || !value->is_array()) return all;
+    for (const auto& each : value->get_array()) {
+        boost::system::error_code error;
+        const auto found = each.to_number<std::uint64_t>(error);
+        if (!error) all.push_back(found);
+    }
     return all;
 }
 
@@ -125,9 +138,12 @@ std::string objection(const UpgradeRoom& room) {
 }
 
 std::string encode(const Ready& ready) {
-    return json::serialize(json::object{{"adopted", ready.adopted},
-                                        {"refused", ready.refused},
-                                        {"divides_rooms", ready.divides_rooms}});
+    const auto& clients = ready.refused_clients;
+    return json::serialize(
+        json::object{{"adopted", ready.adopted},
+                     {"refused", ready.refused},
+                     {"refused_clients", json::array(clients.begin(), clients.end())},
+                     {"divides_rooms", ready.divides_rooms}});
 }
 
 Ready decode_ready(std::string_view body) {
@@ -135,6 +151,7 @@ Ready decode_ready(std::string_view body) {
     const auto* const divides = object.if_contains("divides_rooms");
     return {.adopted = number<std::uint64_t>(object, "adopted"),
             .refused = number<std::uint64_t>(object, "refused"),
+            .refused_clients = list_of_numbers(object, "refused_clients"),
             .divides_rooms = divides && divides->is_bool() && divides->get_bool()};
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/limits/upgrade_state.h"
 
@@ -48,6 +49,9 @@ std::string objection(const UpgradeRoom& room);
 struct Ready {
     std::uint64_t adopted = 0;
     std::uint64_t refused = 0;
+    /// The numbers of the refused clients, from 0 on in the order in which they have come. An older
+    /// version does not state them.
+    std::vector<std::uint64_t> refused_clients{};
     bool divides_rooms = false;  ///< the old process can't take over again after "go"; see
                                  ///< DataStore
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "server/base/machine.h"
 #include "server/base/secrets/secret_bytes.h"
@@ -169,6 +170,9 @@ private:
                                             outcome.moved, ready.adopted + ready.refused));
         if (ready.refused > 0) outcome.left["refused by the new process"] += ready.refused;
         outcome.moved = ready.adopted;
+        for (const auto number : ready.refused_clients)
+            if (number < passed_.size()) refused_.push_back(passed_[number]);
+        std::ranges::sort(refused_);
     }
 
     void pass_gateway(HandoverChannel::Deadline deadline) {
@@ -187,6 +191,7 @@ private:
     void pass_clients(Shard& shard, HandoverChannel::Deadline deadline, UpgradeOutcome& outcome) {
         const auto pass = [&](int socket, std::string_view state) {
             channel().send(HandoverStep::client, state, deadline, socket);
+            passed_.push_back(socket);
         };
         ExportCounts counts;
         shard.call([&](Shard& each) { counts = each.upgrade().export_clients(pass); }).get();
@@ -228,7 +233,7 @@ private:
         const auto until = Clock::now() + 250ms;
         try {
             for (Shard* shard : gateway_.shards)
-                shard->call([](Shard& each) { each.upgrade().end_left_behind(); })
+                shard->call([this](Shard& each) { each.upgrade().end_left_behind(refused_); })
                     .wait_until(until);
         } catch (const std::exception&) {
             // There is no memory. They see their connections end.
@@ -261,6 +266,8 @@ private:
     const UpgradeOrder& order_;
     Successor successor_;
     bool divides_rooms_ = false;
+    std::vector<int> passed_{};   ///< the sockets of the clients, in the order of their messages
+    std::vector<int> refused_{};  ///< those that the new process has refused, in order of numbers
 };
 
 }  // namespace

@@ -101,11 +101,13 @@ void ShardUpgrade::export_history(const std::function<void(std::string_view)>& v
              [&](const HistoryRecord& record) { visit(encode(record)); });
 }
 
-void ShardUpgrade::end_left_behind() {
+void ShardUpgrade::end_left_behind(std::span<const int> refused) {
     const Ending upgraded{Cause::drained, Reason::server_shutting_down,
                           "the server was upgraded: connect again"};
     transport_.visit([&](Connection& connection) {
-        if (connection.passing() != Passing::passes) connection.say_end(upgraded);
+        if (connection.passing() != Passing::passes ||
+            std::ranges::binary_search(refused, connection.socket()))
+            connection.say_end(upgraded);
     });
 }
 

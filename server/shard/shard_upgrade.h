@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "server/base/clock.h"
@@ -64,8 +65,9 @@ public:
     ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
     /// The same for its history, in parts. The history does not grow once the freeze is complete.
     void export_history(const std::function<void(std::string_view)>& visit);
-    /// Tells the clients that were left behind that this process ends. Another process serves.
-    void end_left_behind();
+    /// Another process serves. Tells the clients that were left behind, or that it has refused,
+    /// that this one ends. `refused`: their sockets, sorted.
+    void end_left_behind(std::span<const int> refused);
     /// Runs `call` after that time, in a round of its own. A later call of `after` replaces it.
     void after(Millis time, std::function<void()> call);
 

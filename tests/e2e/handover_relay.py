@@ -24,7 +24,8 @@ CHANNEL = 3
 def program_with_fault(folder, binary, **fault):
     """Returns the path of the program, and that of the file in which it says what it has done. A fault `does` "kill new",
     "kill old", "stop old" (with SIGTERM), "reload old" (with SIGHUP) or "hang". It comes with the message `at`, before or, if
-    `after`, when it has been passed on; of several clients with the one of this `number`. Or it comes `seconds` after the start."""
+    `after`, when it has been passed on; of several clients with the one of this `number`. Or it comes `seconds` after the start.
+    "damage" changes that message, and the upgrade goes on."""
     report = Path(folder) / "fault.json"
     report.unlink(missing_ok=True)
     path = Path(folder) / "program"
@@ -111,7 +112,9 @@ class Relay:
     def pass_message(self, end, step, message, ancillary):
         self.clients += step == "client"
         is_here = step == self.fault.get("at") and (step != "client" or self.clients == self.fault["number"])
-        if is_here and not self.fault.get("after"):
+        if is_here and self.fault["does"] == "damage":
+            message = message[:-1] + bytes([message[-1] ^ 1])
+        elif is_here and not self.fault.get("after"):
             if not self.act(step):
                 return False
         if step == "serving":

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import select
 import ssl
 import subprocess
 import tempfile
@@ -12,7 +13,8 @@ import unittest
 from pathlib import Path
 
 from certificates import Certificates
-from gateway import PATIENCE, Client, Gateway, binary, connect_packet, packet, port_of, publish_packet, text
+from gateway import PATIENCE, Client, Gateway, binary, connect_packet, packet, port_of, publish_packet, text, wait_until
+from handover_relay import program_with_fault
 from streams import TlsStream, WebSocket, frame
 from upgradable import PAUSE, gateway_for
 
@@ -134,6 +136,48 @@ class UpgradeTest(unittest.TestCase):
             self.assertEqual(stays.socket.recv(1), b"")  # after a close_notify
             stays.close()
             moves.ping()
+
+    def test_clients_that_the_new_process_refuses_are_told_so_by_the_old_one(self):
+        authority = Certificates()
+        certificate, key = authority.issue("server", host="localhost")
+        with gateway_for("--listen", "mqtts://127.0.0.1:0", "--listen", "ws://127.0.0.1:0", "--tls-cert", certificate,
+                         "--tls-key", key) as gateway:
+
+            def upgrade(clients=1):
+                wait_until(lambda: gateway.get_json("/api/v1/status")[1]["clients"]["connected"] == clients, what="the clients")
+                program, _ = program_with_fault(gateway.folder.name, binary(), does="damage", at="client", number=1)
+                has_moved, said = gateway.try_to_upgrade(program)
+                self.assertTrue(has_moved, said)
+                self.assertIn("1 left behind (1 refused by the new process)", said)
+
+            with self.subTest("one of three"):
+                three = [gateway.connect(f"c{number}", version=5) for number in range(3)]
+                upgrade(3)
+                (refused,) = select.select([each.socket for each in three], [], [], PATIENCE)[0]
+                for client in three:
+                    if client.socket is refused:
+                        kind, body = client.receive()
+                        self.assertEqual((kind, body[0]), (0xE0, 0x8B))  # DISCONNECT: server shutting down
+                        self.assertEqual(refused.recv(1), b"")
+                    else:
+                        client.ping()
+                    client.close()
+            with self.subTest("TLS"):
+                context = ssl.create_default_context(cafile=authority.ca)
+                client = Client(port_of(gateway, "mqtts"))
+                client.socket = context.wrap_socket(client.socket, server_hostname="localhost", suppress_ragged_eofs=False)
+                client.login("tls", version=5)
+                upgrade()
+                kind, body = client.receive()
+                self.assertEqual((kind, body[0]), (0xE0, 0x8B))
+                self.assertEqual(client.socket.recv(1), b"")  # after a close_notify
+                client.close()
+            with self.subTest("WebSocket"):
+                page = WebSocket(port_of(gateway, "ws"))
+                page.log_in()
+                upgrade()
+                self.assertEqual(page.next(), (8, b"\x03\xe9"))  # a Close frame: going away
+                page.socket.close()
 
     def test_the_last_packets_of_a_client_that_has_closed_tls_or_its_websocket_are_handled(self):
         authority = Certificates()
