@@ -1,17 +1,24 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "server/handover/channel.h"
+#include "server/handover/successor.h"
 #include "server/handover/terms.h"
 #include "server/store/files/folder_lock.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace pulsegate;
@@ -30,6 +37,13 @@ struct Ends {
     HandoverChannel old_process;
     HandoverChannel new_process;
 };
+
+std::string state_of(pid_t process) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string number, name, state;
+    file >> number >> name >> state;
+    return state;
+}
 
 }  // namespace
 
@@ -115,6 +129,55 @@ TEST_CASE("a program takes over only if its settings allow what connected client
     CHECK(objection(decode_hello(encode(other)), own).starts_with("retain-available: "));
     other.promises.clear();  // an older one does not say it
     CHECK(objection(decode_hello(encode(other)), own) == "");
+}
+
+TEST_CASE("a process that nobody has reaped has ended when none of its threads runs") {
+    CHECK_FALSE(has_ended(::getpid()));
+    std::array<int, 2> pipe{};
+    REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+    const UniqueFd reader(pipe[0]);
+    UniqueFd writer(pipe[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        writer = UniqueFd();
+        char none = 0;
+        while (::read(reader.get(), &none, 1) < 0) continue;
+        ::_exit(0);
+    }
+    REQUIRE(child > 0);
+    CHECK_FALSE(has_ended(child));
+    writer = UniqueFd();
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+    CHECK(has_ended(child));
+    CHECK(::waitpid(child, nullptr, 0) == child);
+    CHECK(has_ended(child));
+}
+
+TEST_CASE("a process has not ended while one of its threads runs") {
+    if (sanitized) return;  // a sanitizer allows no threads in a forked process
+    std::array<int, 2> pipe{};
+    REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+    const UniqueFd reader(pipe[0]);
+    UniqueFd writer(pipe[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        writer = UniqueFd();
+        std::thread([from = reader.get()] {
+            char none = 0;
+            while (::read(from, &none, 1) < 0) continue;
+            ::_exit(0);
+        }).detach();
+        ::syscall(SYS_exit, 0);  // only the first thread
+    }
+    REQUIRE(child > 0);
+    while (state_of(child) != "Z") std::this_thread::yield();
+    CHECK_FALSE(has_ended(child));
+    writer = UniqueFd();
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+    CHECK(has_ended(child));
+    CHECK(::waitpid(child, nullptr, 0) == child);
 }
 
 TEST_CASE("messages between the processes of an upgrade arrive unchanged") {

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -111,6 +113,23 @@ pid_t start_program(const std::string& program, char** arguments, int channel) {
 
 }  // namespace
 
+bool has_ended(pid_t process) {
+    if (::kill(process, 0) != 0) return true;
+    std::ifstream file(fmt::format("/proc/{}/stat", process));
+    std::string line;
+    std::getline(file, line);
+    // The name in brackets may hold blanks and brackets. The letter of the state follows it.
+    const auto end_of_name = line.rfind(')');
+    if (end_of_name == std::string::npos) return false;
+    std::istringstream fields(line.substr(end_of_name + 1));
+    constexpr int from_state_to_threads = 17;
+    std::string state, field;
+    fields >> state;
+    for (int i = 0; i < from_state_to_threads; ++i) fields >> field;
+    // The first thread may have ended while others still have the files open.
+    return state == "X" || (state == "Z" && field == "1");
+}
+
 Successor::Successor(const std::string& program, char** arguments) : channel_(UniqueFd()) {
     auto [ours, theirs] = HandoverChannel::make_pair();
     process_ = start_program(program, arguments, theirs.get());
@@ -125,7 +144,8 @@ void Successor::end() {
     if (process < 0) return;
     const UniqueFd handle = std::move(handle_);
     if (!handle) {  // the process has ended, or a filter of system calls allows no pidfd
-        for (int waits = 0; ::kill(process, SIGKILL) == 0 && waits < most_waits; ++waits)
+        ::kill(process, SIGKILL);
+        for (int waits = 0; !has_ended(process) && waits < most_waits; ++waits)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return;
     }

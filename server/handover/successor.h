@@ -31,6 +31,9 @@ private:
     UniqueFd handle_{};  ///< refers to the process, which is not a child of this one
 };
 
+/// True if no thread of the process runs any more, as a pidfd says it. Nobody may have reaped it.
+bool has_ended(pid_t process);
+
 /// An environment variable of the new process: the descriptor of its end of the channel.
 inline constexpr const char* handover_variable = "PULSEGATE_HANDOVER";
 
