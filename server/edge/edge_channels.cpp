@@ -27,7 +27,7 @@ constexpr std::size_t most_in_a_round = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds look_pause{2};
 
 /// For an end that can't be understood: the client would be online for ever without it.
-const Ending ended_anyhow{Cause::connection_lost, Reason::success, "its edge ended the connection"};
+const Ending ended_anyhow{Cause::connection_lost, Reason::success, ended_by_edge};
 
 /// Nothing if the bytes are not a CONNECT.
 std::optional<ReceivedConnect> received_connect(std::string_view bytes) {

@@ -129,7 +129,7 @@ std::optional<Ending> decode_end(std::string_view contents) {
     if (contents.size() < 2) return std::nullopt;
     const auto cause = static_cast<std::uint8_t>(contents[0]);
     if (cause > static_cast<std::uint8_t>(last_cause)) return std::nullopt;
-    const char* why = "its edge ended the connection";
+    const char* why = ended_by_edge;
     if (static_cast<Cause>(cause) == Cause::timeout) why = "silent too long";
     if (static_cast<Cause>(cause) == Cause::connection_lost)
         why = "the peer closed without DISCONNECT";

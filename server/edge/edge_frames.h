@@ -119,6 +119,9 @@ std::optional<ForwardedLogin> decode_forwarded_login(std::string_view bytes);
 /// The login was refused, because the edge's auth hook allowed it before a revocation.
 inline constexpr char old_answer = 1;
 
+/// Why a connection ends whose edge says no more about its end.
+inline constexpr const char* ended_by_edge = "its edge ended the connection";
+
 /// The beginning of the contents of an `end` frame.
 std::string encode_end(Cause cause, Reason reason);
 /// Nothing if it is malformed, or if a later version has sent a cause that is not known here.

@@ -28,8 +28,6 @@ constexpr std::chrono::milliseconds leave_pause{50};
 /// A home takes at most ten times as many from all its edges.
 constexpr std::size_t most_bans_at_begin = 10'000;
 
-/// While a login is held, nothing is read, so only a question of the home shows it.
-const Ending gave_up{Cause::connection_lost, Reason::success, "gone before its turn"};
 const Ending home_lost{Cause::shutdown, Reason::server_shutting_down,
                        "the node with its session is gone: connect again"};
 
@@ -168,7 +166,7 @@ void ForwardedClients::receive(const EdgeFrame& frame) {
         case EdgeFrameKind::accepted:
             return connection.go_on_forwarding(frame.number_at(0), frame.number_at(4));
         case EdgeFrameKind::ask: {
-            if (connection.held() && connection.peer_gone()) return connection.end(gave_up);
+            if (connection.held() && connection.peer_gone()) return connection.end(gone_early);
             const Millis silence = monotonic_now() - connection.last_packet();
             std::string contents;
             append_number(contents, static_cast<std::uint32_t>(silence));

@@ -33,8 +33,6 @@ constexpr Millis until_delivered = 2;
 /// How long a login waits until its edge has said whether the client is still there.
 constexpr Millis edge_patience = 10'000;
 
-const Ending gone_early{Cause::connection_lost, Reason::success, "gone before its turn"};
-
 /// Without the address: it takes a system call, and only the auth hook needs it.
 Credentials credentials(const Login& login) {
     const Connect& connect = login.connect();

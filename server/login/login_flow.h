@@ -25,6 +25,7 @@
 #include "server/login/login_pacer.h"
 #include "server/login/takeovers.h"
 #include "server/loop/rounds.h"
+#include "server/session/terms/link.h"
 #include "server/session/terms/settings.h"
 #include "server/transport/connections/connection.h"
 #include "server/transport/connections/connection_owner.h"
@@ -107,6 +108,9 @@ public:
 protected:
     ~LoginHost() = default;
 };
+
+/// The end of a login whose client has gone. While a login waits, nothing is read from its client.
+inline const Ending gone_early{Cause::connection_lost, Reason::success, "gone before its turn"};
 
 /// Logs in the clients of one shard. A login has two coroutines: `check` runs on the shard that
 /// accepted the connection, `enter` on the user's home shard. This class owns the logins that wait
