@@ -13,7 +13,8 @@ class LinkRelay:
     def __init__(self, target, host="127.0.0.1"):
         self.target, self.host = target, host
         self.listener = socket.create_server(("127.0.0.1", free_port()))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.port = self.listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
         self.pairs = []
         self.passes = threading.Event()
         self.passes.set()

@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from cluster_test import ask, leave_a_session, node, reason_of, returned, standb
 from gateway import PUBACK, SANITIZED, Client, binary, let_pass, subscribe_packet, wait_until
 from kill_test import GENERATOR, LONG, SLOWNESS
 from ports import free_port
+from redis_pair import Pair
 from redis_server import RedisServer
 from sentinels import Sentinels
 from stored_client import judge_trouble
@@ -28,89 +28,6 @@ NO_WILLS = ("--without", "wills")
 NO_WILLS_NO_FEED = ("--without", "presence,wills")
 
 long_only = unittest.skipUnless(LONG, "it takes minutes")
-
-
-class Relay:
-    """Lies between a primary and its replica. What it has held up when it is cut is lost for ever."""
-
-    def __init__(self, port):
-        self.to = port
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.holds = threading.Event()
-        self.sockets = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def hold(self):
-        self.holds.set()
-
-    def cut(self):
-        for each in (self.listener, *self.sockets):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                replica, _ = self.listener.accept()
-                primary = socket.create_connection(("127.0.0.1", self.to))
-                self.sockets += [replica, primary]
-                for one, other in ((primary, replica), (replica, primary)):
-                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, source, target):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if self.holds.is_set():
-                    return  # and nobody reads any more
-                target.sendall(data)
-
-
-class Pair:
-    """A primary and a replica. `fail_over` kills the primary, and the replica, which lacks its newest writes, takes its
-    place; then there is a new replica."""
-
-    def __init__(self):
-        self.primary, self.replica = RedisServer(), RedisServer()
-        self.url = f"redis://127.0.0.1:{self.primary.port},127.0.0.1:{self.replica.port}"
-
-    def __enter__(self):
-        self.primary.start()
-        self.replica.start()
-        self._follow()
-        return self
-
-    def __exit__(self, *trace):
-        self.relay.cut()
-        self.primary.__exit__(*trace)
-        self.replica.__exit__(*trace)
-
-    def _follow(self):
-        self.relay = Relay(self.primary.port)
-        self.replica.ask("REPLICAOF", "127.0.0.1", self.relay.port)
-        wait_until(lambda: "master_link_status:up" in self.replica.ask("INFO", "replication"), what="the replica follows")
-
-    def lose_from_now_on(self):
-        self.relay.hold()
-
-    def fail_over(self):
-        """Says how many bytes of Redis's writes are lost."""
-        lost = self._offset(self.primary) - self._offset(self.replica)
-        self.primary.kill()
-        self.relay.cut()
-        self.replica.ask("REPLICAOF", "NO", "ONE")
-        self.primary, self.replica = self.replica, self.primary
-        self.replica.start(empty=True)
-        self._follow()
-        return lost
-
-    @staticmethod
-    def _offset(redis):
-        return int(redis.ask("INFO", "replication").split("master_repl_offset:")[1].split()[0])
-
-    def ask(self, *command):
-        return self.primary.ask(*command)
 
 
 def epochs(redis):
