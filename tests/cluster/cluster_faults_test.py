@@ -3,7 +3,7 @@
 import os
 import unittest
 
-from faults import play, restart_all
+from faults import ONE_REDIS, play, restart_all
 from gateway import SANITIZED
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))  # tests/run --long sets it
@@ -11,7 +11,13 @@ LONG = bool(os.environ.get("PULSEGATE_LONG"))  # tests/run --long sets it
 
 class FaultsTest(unittest.TestCase):
     def test_nothing_is_lost_and_nobody_is_offline_whatever_happens_to_the_nodes(self):
-        played = play(600 if LONG else 1, rate=30 if SANITIZED else 120)
+        self.judge(play(600 if LONG else 1, rate=30 if SANITIZED else 120))
+
+    @unittest.skipUnless(LONG, "it takes minutes")
+    def test_nothing_is_lost_and_nobody_is_offline_with_a_redis_that_has_no_replica(self):
+        self.judge(play(300, ONE_REDIS, rate=30 if SANITIZED else 120))
+
+    def judge(self, played):
         print(played)
         self.assertEqual(played.faults, [])
         self.assertGreater(played.acknowledged, 100)

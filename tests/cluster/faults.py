@@ -1,8 +1,9 @@
 """Plays faults of a cluster at random while a crowd of clients works, and says what the clients saw.
 
-    faults.py [SECONDS] [--clients N] [--seed N]
+    faults.py [SECONDS] [--clients N] [--seed N] [--one-redis]
 
-`--clients` adds clients that only read and ping, with a longer keepalive.
+`--clients` adds clients that only read and ping, with a longer keepalive. `--one-redis`: Redis has no replica, and does not
+fail over.
 """
 
 import argparse
@@ -40,7 +41,7 @@ class Player:
     def __init__(self, cluster, dice):
         self.cluster, self.dice = cluster, dice
         self.counts = {}
-        self.redis_turn = asyncio.Lock()  # its faults come one after the other
+        self.redis_turn = asyncio.Lock()
 
     async def play(self, kinds, at_once):
         """One fault, or two of different nodes. Returns when all nodes let clients in again."""
@@ -85,19 +86,39 @@ class Player:
         node.relay.passes.set()
 
     async def redis_freeze(self, _):
-        async with self.redis_turn:
-            self.cluster.redis.stop()
+        async with self.redis_in_trouble() as redis:
+            redis.stop()
             await let_pass_meanwhile(self.dice.uniform(0.5, 8))
-            self.cluster.redis.go_on()
+            redis.go_on()
 
     async def redis_kill(self, _):
-        async with self.redis_turn:
-            self.cluster.redis.kill()
+        async with self.redis_in_trouble() as redis:
+            redis.kill()
             await let_pass_meanwhile(self.dice.uniform(0, 3))
-            await asyncio.to_thread(self.cluster.redis.start)
+            await asyncio.to_thread(redis.start)
+
+    async def redis_fail_over(self, _):
+        """The replica replaces the primary, and lacks its newest writes. Then the primary is back as the replica."""
+        async with self.redis_in_trouble() as redis:
+            pair = self.cluster.redis
+            pair.lose_from_now_on()
+            await let_pass_meanwhile(self.dice.uniform(0, 1))
+            redis.kill()
+            await let_pass_meanwhile(self.dice.uniform(0, 2))
+            await asyncio.to_thread(pair.promote)
+            await let_pass_meanwhile(self.dice.uniform(0, 2))
+            await asyncio.to_thread(pair.bring_back)
+
+    @contextlib.asynccontextmanager
+    async def redis_in_trouble(self):
+        """The primary. Two faults are apart: after 10 s without Redis, the gateway disconnects some publishers."""
+        async with self.redis_turn:
+            yield self.cluster.primary()
+            await asyncio.to_thread(self.cluster.await_units)
 
 
-EVERYTHING = ("kill", "restart", "freeze", "freeze_long", "cut", "silence", "redis_freeze", "redis_kill")
+ONE_REDIS = ("kill", "restart", "freeze", "freeze_long", "cut", "silence", "redis_freeze", "redis_kill")
+EVERYTHING = (*ONE_REDIS, "redis_fail_over")
 
 
 def ghosts(cluster, limit):
@@ -139,7 +160,7 @@ def play(seconds, kinds=EVERYTHING, seed=None, quiet=0, rate=120):
             await let_pass_meanwhile(player.dice.uniform(0, 2))
             await player.play(kinds, player.dice.choice((1, 1, 1, 2)))
 
-    with Cluster() as cluster:
+    with Cluster(has_replica="redis_fail_over" in kinds) as cluster:
         return asyncio.run(played_in(cluster, act, seed, rate, quiet))
 
 
@@ -165,8 +186,9 @@ if __name__ == "__main__":
     parser.add_argument("seconds", nargs="?", type=float, default=600)
     parser.add_argument("--clients", type=int, default=0)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--one-redis", action="store_true")
     options = parser.parse_args()
-    result = play(options.seconds, seed=options.seed, quiet=options.clients)
+    result = play(options.seconds, ONE_REDIS if options.one_redis else EVERYTHING, options.seed, options.clients)
     print(result)
     print("\n".join(result.faults) or "no fault")
     sys.exit(bool(result.faults))

@@ -36,6 +36,13 @@ class Pair:
     def await_replica(self):
         wait_until(lambda: "master_link_status:up" in self.replica.ask("INFO", "replication"), what="the replica follows")
 
+    def bring_back(self):
+        """The former primary becomes the replica. It starts as one: else a node that starts at this moment might choose it as the
+        primary."""
+        self.relay = LinkRelay(self.primary.port)
+        self.replica.start(replica_of=self.relay.port)
+        self.await_replica()
+
     def lose_from_now_on(self):
         self.relay.passes.clear()
 

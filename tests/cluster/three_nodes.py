@@ -7,6 +7,7 @@ import urllib.request
 from gateway import Gateway, binary, wait_until
 from link_relay import LinkRelay
 from ports import free_port
+from redis_pair import Pair
 from redis_server import RedisServer
 
 LEASE = 4  # seconds; the shortest that may be set
@@ -68,17 +69,19 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, programs=()):
-        """The nodes begin with these programs; the default is the one that is tested."""
-        self.redis = RedisServer()
+    def __init__(self, programs=(), has_replica=False):
+        """The nodes begin with these programs; the default is the one that is tested. With a replica of Redis, they acknowledge
+        only what the replica has, too."""
+        self.redis = Pair() if has_replica else RedisServer()
+        self.arguments = ("--cluster-replicas", "1") if has_replica else ()
         self.programs = list(programs) or [binary()]
         self.nodes = []
 
     def __enter__(self):
         try:
-            self.redis.start()
+            self.redis.__enter__()
             ports = free_port(), free_port()
-            self.nodes = [Node(number, self.redis, ports) for number in range(1, COUNT + 1)]
+            self.nodes = [Node(number, self.redis, ports, self.arguments) for number in range(1, COUNT + 1)]
             for number, node in enumerate(self.nodes):
                 node.start(self.programs[number % len(self.programs)])
             self.await_whole()
@@ -103,6 +106,20 @@ class Cluster:
             wait_until(lambda: all(node.answers() for node in self.nodes), timeout, "each node lets clients in")
         except AssertionError as error:
             raise AssertionError(f"{error}: {[(node.name, node.state()) for node in self.nodes]}") from None
+
+    def primary(self):
+        """The Redis that takes writes."""
+        return self.redis.primary if isinstance(self.redis, Pair) else self.redis
+
+    def await_units(self):
+        """Until a node writes to Redis again, with the replica if there is one."""
+        before = self.units()
+        wait_until(lambda: any(count > before.get(node, 0) for node, count in self.units().items()), 60, "a unit in Redis")
+
+    def units(self):
+        """How many changes Redis has accepted, by the incarnation of the node."""
+        states = [node.cluster() for node in self.nodes if node.answers()]
+        return {state["self"]: state["counters"]["units"] for state in states}
 
     def owner(self):
         """The node that owns the data, as the first node knows that answers; None while there is none."""

@@ -27,14 +27,16 @@ class RedisServer:
         self.kill()
         self.folder.cleanup()
 
-    def start(self, empty=False, reads_slowly=False):
-        """With `reads_slowly`, it reads its data until `read_fast` is called, if that is some 100,000 commands."""
+    def start(self, empty=False, reads_slowly=False, replica_of=None):
+        """With `reads_slowly`, it reads its data until `read_fast` is called, if that is some 100,000 commands. `replica_of`:
+        the port of its primary."""
         if empty:
             shutil.rmtree(f"{self.folder.name}/appendonlydir", ignore_errors=True)
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder.name, "--save", "",
              "--appendonly", "yes", "--appendfsync", "always", "--logfile", "redis.log",
-             "--key-load-delay", "300" if reads_slowly else "0", *self.settings],
+             "--key-load-delay", "300" if reads_slowly else "0",
+             *(("--replicaof", "127.0.0.1", str(replica_of)) if replica_of else ()), *self.settings],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while not self.ask("PING").startswith("LOADING" if reads_slowly else "PONG"):
             assert self.process.poll() is None, self.process.stdout.read()
