@@ -119,11 +119,15 @@ class Chatter:
         self.writer = None
         self.sends = False  # until all have subscribed: nobody gets what is sent before
         self.awaits_end = False
+        self.place = None  # where it is logged in
+        self.may_return = asyncio.Event()
+        self.may_return.set()
 
     # -- the connection --
 
     async def live(self):
         while True:
+            await self.may_return.wait()
             try:
                 await self.visit(self.dice.choice(self.places))
             except (Lost, OSError, asyncio.IncompleteReadError):
@@ -135,7 +139,7 @@ class Chatter:
     def leave(self):
         if self.writer:
             self.writer.close()
-        self.writer = None
+        self.writer = self.place = None
 
     async def visit(self, place):
         async with self.book.logins_at_once:
@@ -145,6 +149,7 @@ class Chatter:
         now = time.monotonic()
         self.book.come(self.name, self.last_packet, now)
         self.last_packet = now
+        self.place = place
         self.begin(answer.session_present)
         work = [asyncio.create_task(self.ping())]
         if self.rate:

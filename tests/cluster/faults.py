@@ -14,9 +14,12 @@ import random
 import sys
 import time
 
-from crowd import KEEPALIVE, Crowd
+from crowd import KEEPALIVE, MILLISECOND, Crowd
 from gateway import let_pass_meanwhile, wait_until
 from three_nodes import Cluster
+
+LATEST = 3  # seconds after its limit of silence: by then a client of a killed edge must be offline
+LAG = "pulsegate_loop_lag_seconds_sum"
 
 
 @dataclasses.dataclass
@@ -30,18 +33,22 @@ class Played:
     longest_gap: float  # seconds between the last answer to a client and its next login
     longest_pause: float  # seconds in which no message was acknowledged, of any client
     given_up: int  # logins without an answer in time
+    absent: int  # clients of a killed edge that stayed away
+    latest_offline: float  # seconds from the limit of silence until the last of them was offline
 
     def __str__(self):
         return (f"{self.counts}: {self.acknowledged} messages acknowledged, {self.repeated} repeated, "
                 f"{self.logins / self.clients - 1:.1f} reconnects a client, {self.given_up} logins given up, "
-                f"longest gap {self.longest_gap:.1f} s, longest pause of acknowledgements {self.longest_pause:.1f} s")
+                f"longest gap {self.longest_gap:.1f} s, longest pause of acknowledgements {self.longest_pause:.1f} s, "
+                f"{self.absent} clients of a killed edge offline up to {self.latest_offline:.1f} s after their limit")
 
 
 class Player:
-    def __init__(self, cluster, dice):
-        self.cluster, self.dice = cluster, dice
+    def __init__(self, cluster, crowd, dice):
+        self.cluster, self.crowd, self.dice = cluster, crowd, dice
         self.counts = {}
         self.redis_turn = asyncio.Lock()
+        self.absent, self.latest_offline = 0, 0.0
 
     async def play(self, kinds, at_once):
         """One fault, or two of different nodes. Returns when all nodes let clients in again."""
@@ -116,6 +123,41 @@ class Player:
             yield self.cluster.primary()
             await asyncio.to_thread(self.cluster.await_units)
 
+    async def lose_edge(self):
+        """The clients of a killed edge stay away. Each must be offline after its limit of silence, and soon. The owner says when
+        that was, so nothing depends on how fast this process is. The owner may be late by the lag of its loops."""
+        owner = await asyncio.to_thread(self.cluster.owner)
+        edge = max((each for each in self.cluster.nodes if each is not owner), key=lambda each: len(self.clients_of(each)))
+        absent = self.clients_of(edge)
+        self.absent = len(absent)
+        for each in absent.values():
+            each.may_return.clear()
+        book, lag = self.crowd.book, await asyncio.to_thread(owner.gateway.metric, LAG)
+        known = len(book.offline)
+        await asyncio.to_thread(edge.kill)
+        killed = time.time()
+
+        def times():
+            return [(user, since) for _, user, _, _, since in book.offline[known:] if user in absent]
+
+        await self.crowd.until(lambda: len(times()) >= len(absent) * len(self.crowd.watchers), book.limit + 60)
+        lag = await asyncio.to_thread(owner.gateway.metric, LAG) - lag
+        for user in absent.keys() - {user for user, _ in times()}:
+            book.fault(f"{user} is not offline, and its edge has died")
+        for user, since in times():
+            silent = since - (absent[user].last_packet + time.time() - time.monotonic())
+            late = since - (killed + book.limit)
+            self.latest_offline = max(self.latest_offline, late)
+            if silent < book.limit - MILLISECOND or late > LATEST + lag:
+                book.fault(f"{user} was offline {silent:.3f} s after its last packet, when its edge had died")
+        for each in absent.values():
+            each.may_return.set()
+        edge.start()
+        await asyncio.to_thread(self.cluster.await_whole)
+
+    def clients_of(self, node):
+        return {each.name: each for each in self.crowd.clients if each.place == (node.host, node.port)}
+
 
 ONE_REDIS = ("kill", "restart", "freeze", "freeze_long", "cut", "silence", "redis_freeze", "redis_kill")
 EVERYTHING = (*ONE_REDIS, "redis_fail_over")
@@ -137,14 +179,14 @@ def ghosts(cluster, limit):
 
 async def played_in(cluster, act, seed, rate, quiet=0):
     places = [(node.host, node.port) for node in cluster.nodes]
-    player = Player(cluster, random.Random(seed))
     async with Crowd(places, 20, quiet, rate, seed, keepalive=40 if quiet else KEEPALIVE) as crowd:
+        player = Player(cluster, crowd, random.Random(seed))
         await act(player)
         faults = await crowd.finish()
     faults += await asyncio.to_thread(ghosts, cluster, crowd.book.limit)
     book = crowd.book
     return Played(faults, player.counts, len(book.acknowledged), book.repeated, book.logins, len(crowd.all), book.longest_gap,
-                  book.longest_pause, sum(map(len, book.given_up.values())))
+                  book.longest_pause, sum(map(len, book.given_up.values())), player.absent, player.latest_offline)
 
 
 def play(seconds, kinds=EVERYTHING, seed=None, quiet=0, rate=120):
@@ -159,6 +201,7 @@ def play(seconds, kinds=EVERYTHING, seed=None, quiet=0, rate=120):
         while time.monotonic() < end:
             await let_pass_meanwhile(player.dice.uniform(0, 2))
             await player.play(kinds, player.dice.choice((1, 1, 1, 2)))
+        await player.lose_edge()
 
     with Cluster(has_replica="redis_fail_over" in kinds) as cluster:
         return asyncio.run(played_in(cluster, act, seed, rate, quiet))
