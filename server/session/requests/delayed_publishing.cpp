@@ -127,6 +127,7 @@ void DelayedPublishing::receive(const DelayedCancelled& cancelled) {
 
 void DelayedPublishing::tick(Millis now) {
     if (place_.index != 0) return;
+    ticked_ = now;
     messages_left_ = most_a_second;
     bytes_left_ = most_bytes_a_second;
     if (!due_.empty()) {
@@ -260,7 +261,7 @@ void DelayedPublishing::publish(std::uint64_t id, Message message, const Session
 
 /// Others may have become due while the store took seconds.
 void DelayedPublishing::published() {
-    if (--open_ == 0 && due_.empty()) take_some(monotonic_now());
+    if (--open_ == 0 && due_.empty()) take_some(ticked_);
 }
 
 }  // namespace pulsegate

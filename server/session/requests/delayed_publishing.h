@@ -103,6 +103,7 @@ private:
     Receipts& receipts_;
     Counters& counters_;
     BrokerHost& host_;
+    Millis ticked_ = 0;  ///< when the last tick was
     std::deque<PutDelayed> due_;
     std::size_t prepared_ = 0;  ///< the first ones: they count in this second, and the store no
                                 ///< longer has those that may be lost
