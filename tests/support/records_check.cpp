@@ -16,6 +16,10 @@ namespace {
 
 std::uint64_t checked = 0;
 
+/// Bytes of one connection, two of the longest records and a few more. Reading copies all that is
+/// left for each record.
+constexpr std::size_t most_sent = 40'000;
+
 /// What a client has sent: the stream, and the data that it sealed.
 struct SentRecords {
     std::string stream{};
@@ -32,7 +36,7 @@ public:
     /// Plays one connection.
     SentRecords play(TlsPeer& peer) {
         SentRecords sent;
-        while (!left_.empty() && step(peer, sent)) {
+        while (!left_.empty() && sent.stream.size() < most_sent && step(peer, sent)) {
         }
         return sent;
     }
@@ -141,19 +145,21 @@ ReadRecords read_in_pieces(const TlsPeer& peer, std::string_view stream, std::si
     return read;
 }
 
+/// Each piece costs a copy of what is kept, so only short streams come byte by byte.
+std::size_t longest_piece(std::size_t stream) {
+    if (stream > 5000) return 20'000;
+    return stream < 500 && stream % 2 == 0 ? 1 : 50;
+}
+
 const char* broken_promise_of_connection(RecordScript& script) {
     TlsPeer peer(script.suite(), TlsPeer::secret(1), TlsPeer::secret(2));
     const SentRecords sent = script.play(peer);
     const ReadRecords whole = read_in_pieces(peer, sent.stream, sent.stream.size() + 1);
     checked += whole.records;
     if (!sent.data.starts_with(whole.content)) return "only what was sealed is read, in its order";
-    for (const std::size_t longest : {1, 50, 20'000}) {
-        const bool is_long = sent.stream.size() > 5000;
-        if (is_long != (longest > 1000)) continue;
-        const ReadRecords cut = read_in_pieces(peer, sent.stream, longest);
-        if (cut.content != whole.content) return "records may be cut anywhere";
-        if (cut.end != whole.end || cut.last != whole.last) return "the end is the same as well";
-    }
+    const ReadRecords cut = read_in_pieces(peer, sent.stream, longest_piece(sent.stream.size()));
+    if (cut.content != whole.content) return "records may be cut anywhere";
+    if (cut.end != whole.end || cut.last != whole.last) return "the end is the same as well";
     std::string last = whole.last;
     if (peer.open_all(last) != "last words" || !last.empty()) return "the peer opens what is sent";
     const bool is_told = peer.alert().has_value();
