@@ -357,12 +357,16 @@ Millis Server::longest_stop() const {
     return std::max(usual, stop_wait_ + after_wait);
 }
 
-/// Null if no listener has TLS.
+/// Null if no listener has TLS. The keys of tickets stay the same, so that tickets from before a
+/// reload or an upgrade still resume their sessions. This is right for a changed tls-client-ca,
+/// too, because with one a Tls accepts no tickets.
 std::shared_ptr<const Tls> Server::read_certificates(const Config& config,
                                                      const Inheritance& inheritance) const {
     if (std::ranges::none_of(config.listen, &ListenUrl::has_tls)) return nullptr;
     const auto tls = std::make_shared<Tls>(config.tls);
-    if (inheritance.gateway && inheritance.gateway->ticket_keys)
+    if (tls_)
+        tls->ticket_keys().adopt(tls_->ticket_keys().describe());
+    else if (inheritance.gateway && inheritance.gateway->ticket_keys)
         tls->ticket_keys().adopt(*inheritance.gateway->ticket_keys);
     return tls;
 }

@@ -211,6 +211,21 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a ticket from before does not replace the certificate that a client must present now") {
+    const Tls before(self_signed().settings());
+    Tls::Settings settings = self_signed().settings();
+    settings.client_ca = self_signed().certificate;
+    Tls after(settings);
+    after.ticket_keys().adopt(before.ticket_keys().describe());
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        CAPTURE(version);
+        Client client(version);
+        REQUIRE(connect(before, client).connected);
+        CHECK(connect(before, client).resumed);
+        CHECK_FALSE(connect(after, client).connected);
+    }
+}
+
 TEST_CASE("tickets of the process before resume in the next one, for no longer than there") {
     StoppedClock clock;
     const Tls before(self_signed().settings());

@@ -91,6 +91,17 @@ class TlsTest(unittest.TestCase):
             self.assertFalse(first.session_reused)
             self.assertTrue(self.connect(gateway, context, session=first.session).session_reused)
 
+    def test_sessions_from_before_a_reload_are_resumed(self):
+        with self.gateway() as gateway:
+            context = self.context(ssl.TLSVersion.TLSv1_2)
+            session = self.connect(gateway, context).session
+            for reloads in (1, 2):
+                gateway.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: gateway.log.count("certificates reloaded") == reloads, what="the reload")
+                # The shards learn of the new certificates a moment later.
+                for _ in range(10):
+                    self.assertTrue(self.connect(gateway, context, session=session).session_reused)
+
     def test_the_name_that_a_client_asks_for_chooses_the_certificate(self):
         with self.gateway(certificates=[self.first, self.second]) as gateway:
             for name in ("localhost", "other.example"):
