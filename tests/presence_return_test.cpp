@@ -137,6 +137,25 @@ TEST_CASE("a second crash within the limit begins it again") {
     }
 }
 
+TEST_CASE("an awaited user has as much more time as ends were postponed") {
+    constexpr Tick postponed = 10;
+    Killed killed;
+    killed.pass(60'000);
+    killed.brokers->broker(0).postpone_ends(postponed);
+    killed.pass(limit - 60'000 + (postponed - 1) * tick_length);
+    CHECK(killed.user().online());
+    SUBCASE("to come back") {
+        killed.ann.connect(true);
+        killed.pass(limit);
+        CHECK(killed.user().online());
+        CHECK_FALSE(killed.is_recorded());
+    }
+    SUBCASE("until it is offline") {
+        killed.pass(2 * tick_length);
+        CHECK_FALSE(killed.user().online());
+    }
+}
+
 TEST_CASE("all awaited users are offline when the gateway is stopped") {
     Killed killed;
     killed.brokers.settle();

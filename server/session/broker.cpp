@@ -173,7 +173,7 @@ void Broker::receive(const MessagesRead& read, Millis now) {
 
 bool Broker::tick(Millis now) {
     thread_.assert_here();
-    if (tick_at(now) != sessions_.now()) {
+    if (std::exchange(last_tick_, tick_at(now)) != tick_at(now)) {
         presence_.forget_some(expiry_clock(now), settings_.forget_after, [&](const User& user) {
             if (journal_.is_on()) journal_.add_lazily(DropUser{user.name});
         });
@@ -190,7 +190,7 @@ bool Broker::tick(Millis now) {
         retained_.forget_some(now);
         expired_.sweep(now);
         room_logs_.sweep(now);
-        packed_.sweep(tick_at(now), !fan_out_.unfinished());
+        packed_.sweep(sessions_.time_at(now), !fan_out_.unfinished());
     }
     const bool more_to_lose = announcer_.lose_awaited(now);
     const bool more_to_expire = authorizations_.expire(tick_at(now));

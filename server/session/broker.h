@@ -131,9 +131,17 @@ public:
     /// Call it once a second, and again in the next round of the loop while it returns true.
     [[nodiscard]] bool tick(Millis now);
 
+    /// All ends that wait for a client's return come that much later: of awaited users, of
+    /// sessions, and of the delays of wills. Call it when the shard was unable to handle the
+    /// return.
+    void postpone_ends(Tick ticks) {
+        presence_.postpone(ticks);
+        sessions_.postpone(ticks);
+    }
+
     /// Packs all sessions that can be packed, which `tick` does in steps; see PackedSessions.
     void pack_all(Millis now) {
-        if (!unfinished()) packed_.pack_all(tick_at(now));
+        if (!unfinished()) packed_.pack_all(sessions_.time_at(now));
     }
 
     /// How a stop treats users that are online.
@@ -168,6 +176,7 @@ private:
 
     const BrokerSettings& settings_;
     const ShardPlace place_;
+    Tick last_tick_ = 0;
 
     Receipts receipts_;  // outlives all objects that refer to a receipt
     Journal journal_;

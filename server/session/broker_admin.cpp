@@ -110,7 +110,7 @@ InboxView BrokerAdmin::inbox(std::string_view user, InboxPosition after, std::si
                              std::size_t most_bytes, Millis now) {
     thread_.assert_here();
     const User* const found = presence_.find(user);
-    return found ? InboxAccess::look(*found, after, most, most_bytes, now) : InboxView();
+    return found ? InboxAccess::look(sessions_, *found, after, most, most_bytes, now) : InboxView();
 }
 
 InboxDropped BrokerAdmin::drop_inbox(std::string_view user, Millis now) {

@@ -6,6 +6,7 @@
 #include "server/session/delivery/inboxes.h"
 #include "server/session/sending/packet_sender.h"
 #include "server/session/state/session.h"
+#include "server/session/state/session_table.h"
 #include "server/session/users/presence.h"
 
 namespace pulsegate {
@@ -38,14 +39,14 @@ std::size_t place_behind(const std::vector<InboxEntry>& all, InboxPosition after
 
 }  // namespace
 
-InboxView InboxAccess::look(const User& user, InboxPosition after, std::size_t most,
-                            std::size_t most_bytes, Millis now) {
+InboxView InboxAccess::look(const SessionTable& sessions, const User& user, InboxPosition after,
+                            std::size_t most, std::size_t most_bytes, Millis now) {
     InboxView view;
     std::vector<InboxEntry> all;
     for (const Device& device : user.devices) {
         const auto& session = static_cast<const Session&>(device);
         if (session.is_inbox() && session.expiry_timer)
-            view.left = (Millis{session.expiry_timer->ends} * tick_length) - now;
+            view.left = sessions.time_left(*session.expiry_timer, now);
         add_under_way(session, all);
         add_queued(session, all);
     }

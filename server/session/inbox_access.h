@@ -13,6 +13,7 @@ namespace pulsegate {
 class Inboxes;
 class PacketSender;
 class Session;
+class SessionTable;
 struct User;
 
 /// A message in an inbox.
@@ -55,8 +56,8 @@ public:
 
     /// All sums, and a page of up to `most` messages and up to this many bytes, but at least one
     /// message.
-    static InboxView look(const User& user, InboxPosition after, std::size_t most,
-                          std::size_t most_bytes, Millis now);
+    static InboxView look(const SessionTable& sessions, const User& user, InboxPosition after,
+                          std::size_t most, std::size_t most_bytes, Millis now);
 
     /// Drops a limited number of messages of the inbox.
     InboxDropped drop_some(User& user, Millis now);

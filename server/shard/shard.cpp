@@ -122,6 +122,7 @@ void Shard::use(const Config& config) {
 void Shard::run() {
     name_thread(fmt::format("shard {}", index_));
     upgrade_.thaw();
+    advanced_ = monotonic_now();
     wait_for_tick();
     loop_.run();
 }
@@ -431,11 +432,34 @@ void Shard::tick() {
 
 void Shard::advance() {
     if (index_ == 0) admission_.weigh();
-    if (upgrade_.is_at_rest()) return;
+    if (upgrade_.is_at_rest()) {
+        advanced_ = monotonic_now();  // the rest postpones the ends itself
+        return;
+    }
+    note_standstill(monotonic_now());
     transport_.expire_due();
     logins_.client_limits().tick(monotonic_now());
     tick_broker();
     listeners_.tick();
+}
+
+/// If this process was stopped for some seconds (SIGSTOP, a move of the virtual machine), clients
+/// may have come back meanwhile, and nobody has read what they sent. So this tick and the next one
+/// end nothing that waits for a client's return. If it stands still again and again, a second
+/// passes each time, or nothing would ever end.
+void Shard::note_standstill(Millis now) {
+    constexpr Millis soon = 10'000;
+    const Millis late = now - std::exchange(advanced_, now) - tick_length;
+    if (late < tick_length) return;
+    const auto again = last_standstill_ && now - *last_standstill_ < soon;
+    last_standstill_ = now;
+    const auto ticks = static_cast<Tick>(late / tick_length);
+    postpone_ends(again ? ticks : ticks + 2);
+}
+
+void Shard::postpone_ends(Tick ticks) {
+    broker_.postpone_ends(ticks);
+    transport_.postpone(ticks);
 }
 
 void Shard::tick_broker() {

@@ -126,7 +126,8 @@ public:
     void tell_home_ban(const Address& address) { edges_.tell_ban(address); }
     /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
-    /// Does all work that is due, as at every tick.
+    /// Does all work that is due, as at every tick. If the shard stood still before, it first
+    /// postpones the ends that wait for a client's return.
     void advance();
 
     /// Its part in an upgrade, in which another process replaces this one.
@@ -190,6 +191,8 @@ private:
 
     void wait_for_tick();
     void tick();
+    void note_standstill(Millis now);
+    void postpone_ends(Tick ticks);
     void tick_broker();
     void leave_by(Millis end);
 
@@ -217,6 +220,8 @@ private:
     ShardUpgrade upgrade_;
     std::deque<Item> held_;  ///< mail that waits for the end of an upgrade
     std::atomic<Millis> last_tick_{monotonic_now()};
+    Millis advanced_ = monotonic_now();      ///< when `advance` was called last, or a rest ended
+    std::optional<Millis> last_standstill_;  ///< when the last one ended
     bool stopping_ = false;
     Config& config_;  ///< only this shard's thread touches it
     bool is_drained_ = false;

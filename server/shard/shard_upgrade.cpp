@@ -69,7 +69,11 @@ void ShardUpgrade::thaw() {
     if (rest_ == Rest::none) return;
     rest(Rest::none);
     broker_.passage().go_on();
-    transport_.wake(monotonic_now() - rested_);
+    const Millis pause = monotonic_now() - rested_;
+    transport_.wake(pause);
+    const Tick ticks = tick_after(pause) + 1;  // one more, so that logins that wait come first
+    broker_.postpone_ends(ticks);
+    transport_.postpone(ticks);
     logins_.hold(holds_logins_ = false);
     listeners_.tick();
     rounds_.go_on();  // with the items and turns that were held
@@ -111,11 +115,15 @@ void ShardUpgrade::end_left_behind(std::span<const int> refused) {
     });
 }
 
+/// A shard that gets no clients rests as well, because absent clients can't come back meanwhile.
+void ShardUpgrade::rest_until_thaw() {
+    if (rest_ == Rest::all) return;
+    rested_ = monotonic_now();
+    rest(Rest::all);
+}
+
 ShardUpgrade::Adoption ShardUpgrade::adopt(UniqueFd socket, std::string_view state) {
-    if (rest_ != Rest::all) {
-        rested_ = monotonic_now();
-        rest(Rest::all);
-    }
+    rest_until_thaw();
     const auto record = decode(state);
     if (!record || record->connection.version != record->session.version) return Adoption::refused;
     const auto connection = transport_.adopt(std::move(socket), record->connection);
@@ -131,6 +139,9 @@ unsigned ShardUpgrade::home_of(std::string_view state, Homes homes) {
     return homes.shard_of(user_of_record(state).value_or(""));
 }
 
-void ShardUpgrade::finish_adoption() { broker_.passage().finish(monotonic_now()); }
+void ShardUpgrade::finish_adoption() {
+    rest_until_thaw();
+    broker_.passage().finish(monotonic_now());
+}
 
 }  // namespace pulsegate

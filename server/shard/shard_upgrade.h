@@ -88,6 +88,7 @@ public:
 
 private:
     void rest(Rest rest);
+    void rest_until_thaw();
 
     const unsigned index_;
     Rounds& rounds_;

@@ -72,6 +72,9 @@ public:
     /// Calls `visit(Connection&)` for each connection. `visit` must not end any of them.
     void visit(const std::function<void(Connection&)>& visit);
 
+    /// The waits for clients of lost edges end that much later.
+    void postpone(Tick ticks) { context_.postponed += ticks; }
+
     /// Ends the connections that have been silent too long; call it at every tick.
     void expire_due();
 

@@ -161,6 +161,33 @@ class LostEdgeTest(EdgeCase):
         self.assertEqual(bob.receive_publish(), ("to/bob", b"waits"))
         self.assertEqual(ann.receive()[0], 0x40)
 
+    def test_clients_of_a_stopped_edge_that_come_back_while_their_home_stands_still_were_never_offline(self):
+        home, edge = self.nodes()
+        names = [f"ann{number}" for number in range(200)]  # more than the home accepts before its first tick
+        for name in names:
+            edge.connect(name, keepalive=2 * SHORT)
+        watcher = home.connect("watcher")
+        watcher.subscribe("presence/+")
+        edge.stop()
+        home.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(home.process.send_signal, signal.SIGCONT)
+        os.waitpid(home.pid, os.WUNTRACED)
+        clients = [self.enterContext(Client(home.port)) for _ in names]
+        for client, name in zip(clients, names):
+            client.send(connect_packet(name))
+        self.assertFalse(select.select([clients[0].socket], [], [], 2 * LIMIT + SHORT)[0])
+        home.process.send_signal(signal.SIGCONT)
+        for client in clients:
+            self.assertEqual(client.receive()[0], 0x20)
+        for client in clients:
+            client.disconnect()
+        causes = {}
+        while len(causes) < len(names):
+            event = json.loads(watcher.receive_publish()[1])
+            if event["state"] == "offline":
+                causes.setdefault(event["user"], event["cause"])
+        self.assertEqual(set(causes.values()), {"logout"})
+
 
 class SilenceTest(EdgeCase):
     def test_a_client_that_only_pings_stays_online(self):

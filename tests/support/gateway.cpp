@@ -121,6 +121,14 @@ void Gateway::pass(StoppedClock& clock, Millis time) const {
     settle();
 }
 
+void Gateway::stand_still(StoppedClock& clock, Millis time) const {
+    settle();
+    server_->on_every_shard([&](Shard& shard) { shard.advance(); });
+    clock.advance(time);
+    server_->on_every_shard([](Shard& shard) { shard.advance(); });
+    settle();
+}
+
 std::vector<Shard*> Gateway::shards() const {
     std::vector<Shard*> all;
     std::mutex mutex;

@@ -51,6 +51,9 @@ public:
     /// Moves the time of all gateways, which has stopped, and lets this one do what is due then.
     void pass(StoppedClock& clock, Millis time) const;
 
+    /// The gateway stands still for so long, and wakes up at a tick.
+    void stand_still(StoppedClock& clock, Millis time) const;
+
     /// A client that passes to another gateway in an upgrade.
     struct Passing {
         UniqueFd socket;

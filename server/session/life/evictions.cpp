@@ -48,9 +48,10 @@ bool Evictions::end_due(Millis now) {
     };
     const auto began_at = work();
     const auto may_go_on = [&] { return !is_used_up(began_at) && !fan_out_.is_behind(); };
-    bool more = sessions_.advance(tick_at(now), 0, due);  // or the tick would begin anew
+    const Tick time = sessions_.time_at(now);
+    bool more = sessions_.advance(time, 0, due);  // or the tick would begin anew
     for (std::size_t left = sessions_a_turn; more && left > 0 && may_go_on(); --left)
-        more = sessions_.advance(tick_at(now), 1, due);
+        more = sessions_.advance(time, 1, due);
     return more;
 }
 

@@ -36,7 +36,7 @@ void SessionKeeper::end_awaited(Session& session, Millis now) {
     journal_.add_lazily(PutSessionExpiry{session.state.owner,
                                          wall_now() + WallMillis{session.state.expiry()} * 1000,
                                          session.expiry_timer->position});
-    if (SessionTable::will_due(session) <= tick_at(now)) wills_.publish(session, now);
+    if (SessionTable::will_due(session) <= sessions_.now()) wills_.publish(session, now);
 }
 
 void SessionKeeper::catch_up(Session& session, Millis now) {

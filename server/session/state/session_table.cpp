@@ -70,7 +70,8 @@ void SessionTable::destroy(Session& session) {
 void SessionTable::start_expiry(Session& session, Millis now) {
     thread_.assert_here();
     const std::uint32_t seconds = session.state.expiry();
-    const Tick ends = tick_after(now + Millis{seconds} * 1000);
+    const Millis begins = now - postponed_;
+    const Tick ends = tick_after(begins + Millis{seconds} * 1000);
     session.expiry_timer = std::make_unique<SessionExpiry>(session, ends);
     session.expiry_timer->bytes = size_of(session) & 0x3fff'ffff;
     // Compares seconds, not ticks: the longest Will Delay would overflow a tick.
@@ -78,7 +79,7 @@ void SessionTable::start_expiry(Session& session, Millis now) {
     const auto delay = will ? std::min(will->delay, seconds) : seconds;
     // A client may have gone before this process and its clock began, so its will may have been due
     // before that.
-    const auto due = std::max<Millis>(now + Millis{delay} * 1000, 0);
+    const auto due = std::max<Millis>(begins + Millis{delay} * 1000, 0);
     expiry_wheel_.schedule(*session.expiry_timer, tick_after(due));
     longest_disconnected_.push_back(*session.expiry_timer);
     count(1, session.expiry_timer->bytes);
@@ -87,7 +88,7 @@ void SessionTable::start_expiry(Session& session, Millis now) {
 void SessionTable::await(Session& session, Millis until) {
     start_expiry(session, until);
     session.expiry_timer->is_awaited = true;
-    expiry_wheel_.schedule(*session.expiry_timer, tick_after(until));
+    expiry_wheel_.schedule(*session.expiry_timer, tick_after(until - postponed_));
 }
 
 Tick SessionTable::will_due(const Session& session) {

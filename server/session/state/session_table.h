@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/base/clock.h"
 #include "server/base/gateway_sum.h"
 #include "server/base/owner_thread.h"
 #include "server/base/sparse.h"
@@ -39,6 +41,17 @@ public:
 
     /// From now on, the will counts in the sum of all shards, as long as it exists.
     void count(StoredWill& will) { will.counted = CountedBytes(wills_, will.message.cost()); }
+
+    /// All ends come that much later: those of sessions, of waits for clients, and of the delays of
+    /// wills.
+    void postpone(Tick ticks) { postponed_ += Millis{ticks} * tick_length; }
+    /// The table's own time, in which sessions end (Absence::ends): the tick without what
+    /// `postpone` has added.
+    Tick time_at(Millis now) const { return tick_at(std::max<Millis>(now - postponed_, 0)); }
+    /// How long it is until the session ends.
+    Millis time_left(const Absence& absence, Millis now) const {
+        return (Millis{absence.ends} * tick_length) + postponed_ - now;
+    }
 
     /// The client has disconnected: the session is due after its session expiry, or earlier when
     /// its will is due.
@@ -73,10 +86,11 @@ public:
         will,  ///< the will is due, if there is one
         end,
     };
-    /// Calls `due(Session&, Due)` for at most `most` disconnected sessions with which something is
-    /// due. Returns true if there are more, or may be more.
+    /// `now` is in the table's time. Calls `due(Session&, Due)` for at most `most` disconnected
+    /// sessions with which something is due. Returns true if there are more, or may be more.
     template <class Visit>
     [[nodiscard]] bool advance(Tick now, std::size_t most, Visit due);
+    /// The table's time at the last call of `advance`.
     Tick now() const { return expiry_wheel_.now(); }
 
     /// The number of connected clients with messages that are not sent yet. It visits every
@@ -134,6 +148,7 @@ private:
     SessionId next_id_;
 
     StackedWheel expiry_wheel_;  ///< SessionExpiry by the next due time
+    Millis postponed_ = 0;
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;

@@ -14,7 +14,7 @@ struct Absence
     Absence(Tick ends, bool is_packed)
         : ends(ends), bytes(0), is_awaited(false), is_packed(is_packed) {}
 
-    const Tick ends;           ///< when the session ends
+    const Tick ends;           ///< when the session ends, in the time of its SessionTable
     std::uint32_t bytes : 30;  ///< memory of the absent session, without its queue
     /// It was connected when the process died, and still counts as connected, so that it may come
     /// back; see SessionTable::await.

@@ -198,7 +198,7 @@ bool Presence::leave(User& user, Device& device, WallMillis now, WallMillis last
 }
 
 void Presence::await(const PresenceEntry& user, Tick until) {
-    awaited_.push({until, user.position()});
+    awaited_.push({until - postponed_, user.position()});
 }
 
 PresenceEntry* Presence::at(PresencePosition position) {
@@ -209,7 +209,7 @@ PresenceEntry* Presence::at(PresencePosition position) {
 bool Presence::end_awaited(Tick upto, std::size_t most, Cause cause, WallMillis now,
                            const std::function<void(const User&, Millis)>& lost) {
     thread_.assert_here();
-    for (; !awaited_.empty() && awaited_.top().until <= upto; --most) {
+    for (; !awaited_.empty() && awaited_.top().until <= upto - postponed_; --most) {
         if (most == 0) return true;
         PresenceEntry* const user = at(awaited_.top().user);
         awaited_.pop();

@@ -85,6 +85,9 @@ public:
     void restore(PresenceEntry& entry);
     void finish_restoring();
 
+    /// All awaited users are awaited for that much longer.
+    void postpone(Tick ticks) { postponed_ += ticks; }
+
     /// A device has logged in. Returns true if this makes the user online; an awaited user was
     /// online before.
     bool arrive(User& user, Device& device, WallMillis now);
@@ -161,13 +164,14 @@ private:
     /// A user who was online when the process died, or when the gateway asked the last device to
     /// leave, and who has neither logged in nor left since.
     struct Awaited {
-        Tick until;
+        std::int64_t until;  ///< in ticks, without those by which `postpone` has moved it since
         PresencePosition user;
 
         bool operator<(const Awaited& other) const { return until > other.until; }
     };
     std::priority_queue<Awaited>
-        awaited_;  ///< the earliest on top; users that are back may still be in it
+        awaited_;                 ///< the earliest on top; users that are back may still be in it
+    std::int64_t postponed_ = 0;  ///< ticks
     /// The version of the user that was created last. Until such a user logs in, its version is
     /// below all others. Each has another version, because names that share a version are compared
     /// by their hash.

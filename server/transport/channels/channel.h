@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/base/clock.h"
 #include "server/loop/poller.h"
@@ -98,6 +99,11 @@ public:
     bool has_lost_edge() const { return has_lost_edge_; }
     /// Has it lost the edge, or would it lose the edge if the link got no other connection?
     bool is_cut_off() const { return has_lost_edge_ || (!has_ended_ && peer_.is_cut_off(name_)); }
+    /// By how many ticks the end of the wait for the client was postponed since the last call, or
+    /// since the edge was lost. `postponed`: by how many all such ends were postponed so far.
+    Tick newly_postponed(Tick postponed) {
+        return postponed - std::exchange(postponed_, postponed);
+    }
     bool has_ended() const { return has_ended_; }
     /// The reason why the edge has ended it.
     const Ending& ending() const { return ending_; }
@@ -127,6 +133,7 @@ private:
     Polled* polled_ = nullptr;
     std::string input_;
     std::size_t read_ = 0;  ///< bytes of `input_` that were received
+    Tick postponed_ = 0;    ///< at the last call of `newly_postponed`
     Ending ending_{Cause::connection_lost, Reason::success, "the peer closed without DISCONNECT"};
     /// Bytes that may still be sent; negative after a packet that was larger.
     std::int64_t room_ = window;

@@ -55,7 +55,8 @@ struct ConnectionContext {
     Counters& counters;
     ConnectionOwner& owner;
 
-    Wheel wheel;  ///< on which every open connection waits
+    Wheel wheel;         ///< on which every open connection waits
+    Tick postponed = 0;  ///< by how many ticks the waits for clients of lost edges were postponed
     std::size_t connections = 0;
     std::size_t elsewhere = 0;  ///< connections with their sockets on other nodes
     ShardPart backlog;          ///< bytes that sockets have not accepted yet

@@ -13,6 +13,10 @@ namespace pulsegate {
 bool Connection::await_edge() {
     if (!channel() || state_ != State::open) return false;
     if (channel()->has_lost_edge()) {
+        if (const Tick more = channel()->newly_postponed(context_.postponed); more > 0) {
+            context_.wheel.schedule(*this, deadline() + more);
+            return true;
+        }
         end({Cause::node_lost, Reason::success,
              "the node with its connection is gone, and it did not come back"});
         return true;
@@ -26,6 +30,7 @@ void Connection::lose_edge(Millis since) {
     if (!channel() || channel()->has_lost_edge() || !reads()) return;
     const boost::intrusive_ptr alive(this);
     channel()->lose_edge();
+    static_cast<void>(channel()->newly_postponed(context_.postponed));
     if (state_ == State::login)
         return end({Cause::connection_lost, Reason::success, "the node with its connection is gone",
                     true});
