@@ -39,7 +39,6 @@
 #include "server/handover/upgrade.h"
 #include "server/limits/upgrade_state.h"
 #include "server/server.h"
-#include "server/session/life/connect_agreement.h"
 #include "server/settings/config_pages.h"
 #include "server/settings/config_reload.h"
 #include "server/start/check.h"
@@ -323,7 +322,7 @@ int serve(ConfigReload& settings, char** arguments, Predecessor* predecessor) {
                  .upgrades = &upgrades},
          .cluster = cluster.get(),
          .guard = guard_shards(cluster.get(), watch, stops),
-         .inheritance = predecessor ? predecessor->await_inheritance(connack_promises(config))
+         .inheritance = predecessor ? predecessor->await_inheritance(Server::promises(config))
                                     : Inheritance{}});
     early_end.reset();  // from now on, a stop has to be in order
     serving = &server;

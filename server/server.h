@@ -120,6 +120,8 @@ public:
 
     /// The pieces that an upgrade works with, see handover/. Between `start` and `stop`.
     GatewayPieces pieces();
+    /// The promises that clients of a gateway with these settings may rely on.
+    static Promises promises(const Config& config);
 
 private:
     using Endpoint = boost::asio::ip::tcp::endpoint;

@@ -36,6 +36,16 @@ std::vector<std::pair<std::string, int>> Server::listening_sockets() const {
     return sockets;
 }
 
+/// A connected client does not log in again in an upgrade. So settings that let fewer clients in
+/// need a restart.
+Promises Server::promises(const Config& config) {
+    Promises all = connack_promises(config);
+    const AuthenticatorSettings& logins = config.authenticator;
+    all[promise_of_no_login] = !logins.checks_logins() ? 2 : logins.allow_anonymous;
+    all["tls-client-ca"] = config.tls.client_ca.empty();
+    return all;
+}
+
 GatewayPieces Server::pieces() {
     std::vector<Shard*> shards;
     for (const auto& shard : shards_) shards.push_back(shard.get());
@@ -45,7 +55,7 @@ GatewayPieces Server::pieces() {
             .webhook = webhook_.get(),
             .events = events_.get(),
             .sockets = listening_sockets(),
-            .promises = connack_promises(config_),
+            .promises = promises(config_),
             .describe = [this] { return encode(describe()); }};
 }
 

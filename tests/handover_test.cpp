@@ -127,6 +127,12 @@ TEST_CASE("a program takes over only if its settings allow what connected client
     CHECK(objection(decode_hello(encode(other)), own) == "");
     other.promises["retain-available"] = 0;
     CHECK(objection(decode_hello(encode(other)), own).starts_with("retain-available: "));
+    other.promises["retain-available"] = 1;
+    UpgradeHello unchecked = own;
+    unchecked.promises[promise_of_no_login] = 1;
+    other.promises[promise_of_no_login] = 0;
+    CHECK(objection(other, own) == "");
+    CHECK(objection(other, unchecked).find("check them") != std::string::npos);
     other.promises.clear();  // an older one does not say it
     CHECK(objection(decode_hello(encode(other)), own) == "");
 }

@@ -114,11 +114,14 @@ std::string objection(const UpgradeHello& hello, const UpgradeHello& own) {
             hello.version, hello.store, own.version, own.store);
     for (const auto& [setting, promised] : own.promises) {
         const auto allowed = hello.promises.find(setting);
-        if (allowed != hello.promises.end() && allowed->second < promised)
-            return fmt::format(
-                "{}: connected clients may rely on more than the settings of the new process "
-                "allow; leave the setting as it is, or stop and start instead",
-                setting);
+        if (allowed == hello.promises.end() || allowed->second >= promised) continue;
+        if (setting == promise_of_no_login)
+            return "clients may be connected whose logins nobody has checked, and the settings of "
+                   "the new process check them; stop and start instead";
+        return fmt::format(
+            "{}: connected clients may rely on more than the settings of the new process "
+            "allow; leave the setting as it is, or stop and start instead",
+            setting);
     }
     return "";
 }

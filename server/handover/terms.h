@@ -19,6 +19,10 @@ namespace pulsegate {
 /// allows more.
 using Promises = std::map<std::string, std::uint64_t>;
 
+/// The promise that clients may stay although no password or token of theirs was checked. 0: none;
+/// 1: anonymous clients; 2: all clients. It belongs to several settings.
+inline constexpr const char* promise_of_no_login = "no-login";
+
 /// The first message of the new process.
 struct UpgradeHello {
     std::string version{};

@@ -379,6 +379,21 @@ class FailedUpgradeTest(unittest.TestCase):
             gateway.upgrade()
             client.ping()
 
+    def test_clients_that_logged_in_unchecked_do_not_stay_under_settings_that_check_logins(self):
+        with gateway_for() as gateway:
+            client = gateway.connect("stays", username="alice")
+            users, secret = (Path(gateway.folder.name) / name for name in ("users", "secret"))
+            users.touch()
+            secret.write_text("s" * 32)
+            for setting in (f'password-file = "{users}"', f'jwt-secret = "{secret}"', 'auth-hook = "http://127.0.0.1:1/"'):
+                with self.subTest(setting=setting):
+                    gateway.settings.write_text(f"shards = 2\n{setting}\n")
+                    self.assertIn("the new process check them", gateway.fail_to_upgrade())
+            client.ping()
+            gateway.settings.write_text("shards = 2\nallow-anonymous = true\n")
+            gateway.upgrade()
+            client.ping()
+
     def test_a_new_process_that_is_killed_on_its_way_harms_nobody(self):
         with gateway_for() as gateway:
             client = gateway.connect("stays", clean=False)
