@@ -190,7 +190,7 @@ class ServiceTest(unittest.TestCase):
     def test_an_upgrade_of_the_package_disconnects_nobody(self):
         with gateway_for() as gateway:
             client = gateway.connect("phone")
-            command = (f'[ "$*" = "ctl upgrade --longest-pause 10" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
+            command = (f'[ "$*" = "ctl upgrade" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
                        f"--longest-pause {PAUSE}")
             self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=command),
                              ["daemon-reload", "is-active --quiet pulsegate.service"])
@@ -206,6 +206,10 @@ class ServiceTest(unittest.TestCase):
         self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate="exit 1", says="pulsegate is not restarted"),
                          asked)
         self.assertEqual(self.configure(was_installed=False, is_active=False, pulsegate="exit 9"), ["daemon-reload"])
+
+    def test_a_package_does_not_restart_a_gateway_that_ended_during_the_upgrade(self):
+        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate='[ "$1" != ctl ] || exit 3'),
+                         ["daemon-reload", "is-active --quiet pulsegate.service"])
 
     def test_bash_completes_commands(self):
         words = run("bash", "-c", f"source <({shlex.quote(str(binary()))} ctl completion)\n"
