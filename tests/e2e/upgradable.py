@@ -153,12 +153,14 @@ class Load:
         before = self.received()
         wait_until(lambda: self.received() > before + seconds * self.messages, what="messages after a pause")
 
-    def counts(self):
-        """What it has counted when all messages under way have come: nobody has noticed anything."""
+    def counts(self, prompt=False):
+        """What it has counted when all messages under way have come: nobody has noticed anything. `prompt`: each ping was
+        answered within a second, too."""
         self.process.send_signal(signal.SIGINT)
         said, _ = self.process.communicate(timeout=300)
         counts = json.loads((self.folder / "load.json").read_text())["totals"]["counts"]
         for what in ("messages_lost", "messages_repeated", "messages_repeated_qos2", "messages_reordered", "messages_damaged",
-                     "unacknowledged", "false_offline", "session_lost", "pings_unanswered", "messages_in_doubt"):
+                     "unacknowledged", "false_offline", "session_lost", "pings_unanswered", "messages_in_doubt",
+                     *(["pings_late"] if prompt else [])):
             assert counts.get(what, 0) == 0, f"{what}\n{said}"
         return counts

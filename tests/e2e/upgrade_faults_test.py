@@ -104,6 +104,8 @@ class UpgradeFaultsTest(unittest.TestCase):
                         longest = max(longest, time.monotonic() - attempt.report["time"])
             self.kill_at_any_moment(load, client, MOMENTS)
             print(f"\nafter a kill {longest:.2f} s until a client was served", flush=True)
+            if LONG:  # the time is measured there, on a machine that does nothing else
+                self.assertLessEqual(longest, 1)
             self.assertEqual([event for event in load.gateway.events() if event["state"] == "offline"], [])
             load.counts()
             load.gateway.upgrade()
@@ -118,9 +120,10 @@ class UpgradeFaultsTest(unittest.TestCase):
             longest = self.kill_at_any_moment(load, client, 20)
             self.assertEqual(load.connected(), load.clients + 1)
             self.assertFalse([event for event in load.gateway.events() if event["state"] == "offline"])
-            counts = load.counts()
+            counts = load.counts(prompt=True)
             print(f"after a kill {longest:.2f} s until a client was served; {counts['acknowledged']} messages acknowledged",
                   flush=True)
+            self.assertLessEqual(longest, 1)
 
     def test_a_new_process_that_never_says_hello_is_ended_and_clients_are_served_meanwhile(self):
         with gateway_for() as gateway:
