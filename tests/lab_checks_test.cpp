@@ -96,6 +96,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::presence_contradicted).only_fails("presence_states"));
     CHECK(with(Count::presence_missing).only_fails("presence_missing"));
     CHECK(with(Count::presence_late).only_fails("presence_late"));
+    CHECK(with(Count::presence_outdated).only_fails("presence_first"));
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
 

@@ -216,6 +216,48 @@ TEST_CASE("a change that one of two watchers is told long after the other is lat
     CHECK(told_after(11s, {.may_have_waited = true}) == 0);
 }
 
+TEST_CASE("a watcher that comes later than others must be told the newest state that they know") {
+    using Answer = Presence::FirstAnswer;
+    WatchedUser user;
+    for (const std::uint64_t version : {1u, 2u, 3u})
+        user.told(version != 2, 1s * version, version, {.is_by_topic = true});
+    const auto told_to = [&](Duration before, bool is_resumed = false, Duration from = 0s) {
+        return user.presence.first_answer(
+            {.observer = 2, .connected = WatchedUser::begin + 9s, .is_resumed = is_resumed},
+            WatchedUser::number, WatchedUser::begin + from, WatchedUser::begin + before);
+    };
+    const auto answer = [&](std::uint64_t version, Duration at) {
+        user.told(version != 2, at, version, {.snapshot = true, .is_by_topic = true}, 2);
+    };
+    SUBCASE("and is told nothing") {
+        CHECK(told_to(9s) == Answer::missing);
+        CHECK(told_to(9s, true) == Answer::missing);
+        CHECK(told_to(1s) == Answer::right);             // others had been told nothing, either
+        CHECK(told_to(9s, false, 4s) == Answer::right);  // or only before a crash
+    }
+    SUBCASE("and is told nothing of a user who is offline, whom the server may have forgotten") {
+        CHECK(told_to(3s) == Answer::right);
+    }
+    SUBCASE("and is told an old state") {
+        answer(2, 9s);
+        CHECK(told_to(9s) == Answer::old);
+        CHECK(told_to(3s) == Answer::right);  // others were told the newer one as late
+    }
+    SUBCASE("and is told this state") {
+        answer(3, 9s);
+        CHECK(told_to(9s) == Answer::right);
+    }
+    SUBCASE("and is told a newer one") {
+        answer(4, 9s);
+        CHECK(told_to(9s) == Answer::right);
+    }
+    SUBCASE("and was told it on its last connection, which only its session remembers") {
+        answer(3, 8s);
+        CHECK(told_to(9s) == Answer::missing);
+        CHECK(told_to(9s, true) == Answer::right);
+    }
+}
+
 TEST_CASE("a user need not be shown as online before the login is complete") {
     WatchedUser user = who_has_left();
     SUBCASE("and may leave soon after it") {

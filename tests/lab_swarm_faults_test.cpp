@@ -92,6 +92,60 @@ TEST_CASE("presence of a user that only other clients watch is misdirected") {
     CHECK(lab.count(Count::messages_misdirected) == 1);
 }
 
+TEST_CASE("a watcher that comes later must soon be told what others were told before") {
+    using namespace std::chrono_literals;
+    Scenario scenario;
+    scenario.tolerance = 50ms - Scenario::server_tick;  // so it has 50 ms
+    add_group(scenario, 1);
+    Group& watchers = add_group(scenario, 2);
+    watchers.watches = 1;
+    watchers.watched = 0;
+    LabSwarm lab(scenario, true);
+    std::vector<LabSwarmClient*> early;
+    LabSwarmClient* late = nullptr;
+    for (int count = 0; count < 3; ++count) {
+        LabSwarmClient& client = lab.accept();
+        lab.let_in(client);
+        const bool watches = client.filters.size() > 1;
+        if (watches && !late)
+            late = &client;
+        else
+            early.push_back(&client);
+    }
+    REQUIRE(late);
+    const std::string& filter = late->filters.at(1);
+    for (LabSwarmClient* client : early) {
+        lab.grant(*client);
+        if (client->filters.size() > 1) lab.send(*client, presence_notation(filter, "online", 7));
+    }
+    lab.swarm().go(load::Clock::now());
+    const auto until_later = [&](load::Duration wait) {
+        lab.until([&, end = load::Clock::now() + wait] { return load::Clock::now() > end; });
+    };
+    until_later(60ms);
+
+    SUBCASE("and is told nothing") {
+        lab.grant(*late);
+        lab.until([&] { return lab.count(Count::presence_outdated) == 1; });
+    }
+    SUBCASE("and is told an old state") {
+        lab.send(*late, presence_notation(filter, "online", 6));
+        lab.grant(*late);
+        lab.until([&] { return lab.count(Count::presence_outdated) == 1; });
+    }
+    SUBCASE("unless its subscription was refused") {
+        lab.grant(*late, {2, '\x80'});
+        until_later(200ms);
+        CHECK(lab.count(Count::presence_outdated) == 0);
+    }
+    SUBCASE("and is told it") {
+        lab.send(*late, presence_notation(filter, "online", 7));
+        lab.grant(*late);
+        until_later(200ms);
+        CHECK(lab.count(Count::presence_outdated) == 0);
+    }
+}
+
 TEST_CASE("refused subscriptions are counted, those to presence by themselves") {
     Scenario scenario;
     Group& group = add_group(scenario, 1);

@@ -101,6 +101,8 @@ constexpr std::array<MeasureRow<Count>, counts_size> count_rows{{
     {Count::presence_missing, {"presence_missing", "", "changes of presence that were not shown"}},
     {Count::presence_late, {"presence_late", "", "logins that were shown late"}},
     {Count::presence_unseen, {"presence_unseen", "", "users who were online and never shown"}},
+    {Count::presence_outdated,
+     {"presence_outdated", "", "old or missing states for watchers that came"}},
     {Count::presence_asked, {"presence_asked", "", "users whose presence was asked for by HTTP"}},
     {Count::presence_unanswered,
      {"presence_unanswered", "", "users whose presence was asked for without an answer"}},

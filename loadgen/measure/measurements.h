@@ -79,6 +79,7 @@ enum class Count : std::uint8_t {
     presence_missing,        ///< a change that at least one watcher was not told
     presence_late,           ///< a login that was shown late to all watchers
     presence_unseen,         ///< a user that no watcher was ever told about
+    presence_outdated,       ///< an old state, or none, for a watcher that came
     // The server's HTTP answers to questions for users' presence.
     presence_asked,       ///< users
     presence_unanswered,  ///< users, too

@@ -70,6 +70,8 @@ std::vector<CheckResult> watchers_checks(const Evidence& seen) {
          "shown late"},
         {"presence_unseen", "every user who was online was shown as online at least once",
          Count::presence_unseen, "never shown"},
+        {"presence_first", "watchers who came were told the present state at once",
+         Count::presence_outdated, "old or missing"},
     };
     const auto why = why_no_presence(seen);
     std::vector<CheckResult> checks;

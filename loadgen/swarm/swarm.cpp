@@ -198,6 +198,7 @@ Time Swarm::Parts::turn(Time now, Duration late) {
         now, [&](AgendaEntry& entry) { attend(static_cast<SwarmClient&>(entry), now); });
     logins.turn(now);
     events.turn(now);
+    watchers.turn(now);
     poll.turn(now);
     if (now >= state.measured_since()) {
         storms.turn(now);
@@ -285,6 +286,7 @@ void Swarm::Parts::came_online(SwarmClient& client, Time now) {
     client.attendance.comes();
     client.attendance.settles(state.common(now));
     watchers.online(client, {client.mqtt.tcp_connected_at(), now});
+    watchers.came(client, now);
     pings.begin(client, now);
     if (state.phase() == Phase::measuring) {
         departures.plan(client, now);

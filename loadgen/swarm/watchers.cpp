@@ -73,6 +73,46 @@ bool Watchers::watches(const SwarmClient& client, std::uint32_t user) const {
     return pairs_.contains(pair_of(client.number(), user));
 }
 
+void Watchers::came(const SwarmClient& client, Time now) {
+    if (!state_.assignment.target.presence_topic || client.lacks_filters) return;
+    if (state_.roster.watched_by(client.number()).empty()) return;
+    const bool is_ramp = now < state_.measured_since();
+    const Time since = state_.common(now);
+    newcomers_.push({.due = since + (is_ramp ? Presence::settling : login_slack()),
+                     .told_before = since - login_slack(),
+                     .connected = state_.common(client.mqtt.tcp_connected_at()),
+                     .client = client.number(),
+                     .stay = client.attendance.stay()});
+}
+
+void Watchers::turn(Time now) {
+    if (state_.broken() != broken_) {
+        broken_ = state_.broken();
+        broken_at_ = state_.common(now);
+    }
+    const Time until = read_until(now);
+    for (; !newcomers_.empty() && newcomers_.top().due <= until; newcomers_.pop())
+        judge_first(newcomers_.top(), now);
+}
+
+/// A server that has broken connections may have crashed, and may not know older states any more.
+void Watchers::judge_first(const Newcomer& newcomer, Time now) {
+    using Answer = Presence::FirstAnswer;
+    const SwarmClient& client = state_.client(newcomer.client);
+    if (!client.online() || client.attendance.stay() != newcomer.stay) return;
+    for (const std::uint32_t user : users_watched_by(client.number())) {
+        const auto answer =
+            presence_.first_answer({client.number(), newcomer.connected, state_.resumed(client)},
+                                   user, broken_at_, newcomer.told_before);
+        if (answer == Answer::right) continue;
+        state_.at(now).add(Count::presence_outdated);
+        state_.give_example(
+            fmt::format("{} came {} after the start, and was told {} of client {}", who(client),
+                        show(state_.local(newcomer.connected) - state_.started()),
+                        answer == Answer::old ? "an old state" : "nothing of the state", user));
+    }
+}
+
 bool Watchers::received(const SwarmClient& client, const Publish& message, Time now) {
     if (!message.topic.starts_with(presence_prefix)) return false;
     const auto watched = user_of(message.topic.substr(presence_prefix.size()));
@@ -140,6 +180,22 @@ const std::string* Watchers::stranger_in(const PresenceText& text, std::uint32_t
     };
     const auto found = std::ranges::find_if(text.devices, is_stranger);
     return found == text.devices.end() ? nullptr : &*found;
+}
+
+Duration Watchers::slack() const { return state_.closes.tick + state_.closes.tolerance; }
+
+/// After a storm, and between nodes, logins may be shown later.
+Duration Watchers::login_slack() const {
+    const bool is_slower =
+        state_.assignment.target.cluster ||
+        std::ranges::any_of(state_.scenario().groups, [](const Group& its) { return its.storm; });
+    return is_slower ? Presence::settling : slack();
+}
+
+/// Later reports may be unread, or late because of the generator.
+Time Watchers::read_until(Time now) const {
+    const Time read = std::min(now, state_.loop.seen_until());
+    return state_.common(read - state_.own_delay(read));
 }
 
 /// How long an event that is read now may have waited because of the generator.
@@ -231,39 +287,32 @@ std::unordered_map<std::uint32_t, Time> Watchers::watched_since() const {
 }
 
 /// Judges the last reports to watchers that are online at the end.
-void Watchers::judge_last(Time until, Duration slack, Presence::Verdict& verdict) const {
+void Watchers::judge_last(Time until, Presence::Verdict& verdict) const {
     if (!state_.assignment.target.presence_topic) return;
     for (const SwarmClient& watcher : state_.clients) {
         if (!watcher.online() || watcher.lacks_filters) continue;
         for (const std::uint32_t user : users_watched_by(watcher.number()))
             presence_.judge_last(watcher.number(), user, state_.common(watcher.online_since), until,
-                                 slack, verdict);
+                                 slack(), verdict);
     }
 }
 
 void Watchers::judge(Time now) {
-    const Duration slack = state_.closes.tick + state_.closes.tolerance;
+    turn(now);
     const auto since = watched_since();
-    // After a storm, and between nodes, logins may be shown later.
-    const bool is_slower =
-        state_.assignment.target.cluster ||
-        std::ranges::any_of(state_.scenario().groups, [](const Group& its) { return its.storm; });
-    const Duration login_slack = is_slower ? Presence::settling : slack;
     const Time measured = state_.measured_since();  // before that, the server may be overloaded
     const Time settled = measured == Time::max() ? measured : state_.common(measured);
     const auto bounds_of = [&](std::uint32_t user) {
         const auto found = since.find(user);
         return Presence::Bounds{
-            .slack = slack,
-            .login_slack = login_slack,
+            .slack = slack(),
+            .login_slack = login_slack(),
             .settled_since = settled,
             .watched_since = found == since.end() ? Time::max() : found->second};
     };
-    // Later reports may be unread, or late because of the generator.
-    const Time read = std::min(now, state_.loop.seen_until());
-    const Time until = state_.common(read - state_.own_delay(read));
+    const Time until = read_until(now);
     auto verdict = presence_.judge(until, bounds_of);
-    judge_last(until, slack, verdict);
+    judge_last(until, verdict);
     Measurements& sum = state_.at(now);
     for (const Duration took : verdict.detections) sum.add(Timing::detection, took);
     for (const Duration took : verdict.appearances) sum.add(Timing::appearance, took);

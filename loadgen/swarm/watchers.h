@@ -2,6 +2,8 @@
 
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,6 +26,12 @@ public:
 
     /// Filters that a client must subscribe to.
     std::vector<std::string> filters_of(const SwarmClient& client) const;
+
+    /// The client is connected, and its subscriptions are granted.
+    void came(const SwarmClient& client, Time now);
+
+    /// Judges what clients that came were told first.
+    void turn(Time now);
 
     /// Returns false if the topic is not a presence topic.
     bool received(const SwarmClient& client, const Publish& message, Time now);
@@ -63,6 +71,17 @@ public:
     std::optional<std::uint32_t> user_of(std::string_view name) const;
 
 private:
+    /// A client that came, until it must have been told the present states.
+    struct Newcomer {
+        Time due;          ///< of the run's common clock, as all its times
+        Time told_before;  ///< what others were told before that, it must be told
+        Time connected;
+        std::uint32_t client;
+        std::uint32_t stay;
+
+        bool operator>(const Newcomer& other) const { return due > other.due; }
+    };
+
     void find_doubtful_users();
     void watch(std::uint32_t worker, std::uint32_t user);
     std::vector<std::uint32_t> users_watched_by(std::uint32_t watcher) const;
@@ -75,8 +94,12 @@ private:
     bool lacks_retain(const SwarmClient& client, std::uint32_t user, const Publish& message,
                       const PresenceText& text) const;
     const std::string* stranger_in(const PresenceText& text, std::uint32_t user) const;
-    void judge_last(Time until, Duration slack, Presence::Verdict& verdict) const;
+    void judge_first(const Newcomer& newcomer, Time now);
+    void judge_last(Time until, Presence::Verdict& verdict) const;
     void tell(SwarmClient& client, Liveness::Kind kind, Moment at, Duration limit);
+    Duration slack() const;
+    Duration login_slack() const;
+    Time read_until(Time now) const;
     Duration delay_at(Time now) const;
     bool may_have_waited(const SwarmClient& client, Time now) const;
 
@@ -90,6 +113,9 @@ private:
     /// unknown.
     std::unordered_set<std::uint32_t> doubtful_;
     std::vector<Liveness> facts_;
+    std::priority_queue<Newcomer, std::vector<Newcomer>, std::greater<>> newcomers_;
+    std::uint32_t broken_ = 0;      ///< the last known value of `SwarmState::broken`
+    Time broken_at_ = Time::min();  ///< when it changed
 };
 
 }  // namespace pulsegate::load

@@ -106,6 +106,25 @@ bool Presence::was_told(std::uint32_t user, std::uint64_t version, Time before) 
            change->first_by_topic < before;
 }
 
+Presence::FirstAnswer Presence::first_answer(const Newcomer& newcomer, std::uint32_t user,
+                                             Time from, Time to) const {
+    const auto found = changes_.find(user);
+    if (found == changes_.end()) return FirstAnswer::right;
+    const Changes& changes = found->second;
+    const auto newest = std::find_if(changes.rbegin(), changes.rend(), [&](const Change& change) {
+        return from <= change.first_by_topic && change.first_by_topic < to;
+    });
+    if (newest == changes.rend()) return FirstAnswer::right;
+    const auto last = last_told_.find({newcomer.observer, user});
+    const Told told = last == last_told_.end() ? Told{} : last->second;
+    const bool is_answered = told.at >= newcomer.connected;
+    if (is_answered || newcomer.is_resumed) {
+        if (told.version >= newest->version) return FirstAnswer::right;
+        if (is_answered && !newcomer.is_resumed) return FirstAnswer::old;
+    }
+    return newest->online ? FirstAnswer::missing : FirstAnswer::right;
+}
+
 void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }
 
 // -- lives --

@@ -72,6 +72,18 @@ public:
     /// a server may store new users before it publishes their presence.
     bool was_told(std::uint32_t user, std::uint64_t version, Time before) const;
 
+    /// A subscriber that came, and should have been told the present states meanwhile.
+    struct Newcomer {
+        std::uint32_t observer = 0;
+        Time connected{};  ///< what it was told before that was told on an earlier connection
+        bool is_resumed = false;  ///< the server need not repeat what it was told there
+    };
+    enum class FirstAnswer : std::uint8_t { right, old, missing };
+    /// Compares its knowledge with the newest state that any subscriber was told between `from` and
+    /// `to`. A server may have forgotten a user who is offline.
+    FirstAnswer first_answer(const Newcomer& newcomer, std::uint32_t user, Time from,
+                             Time to) const;
+
     void happened(std::uint32_t user, const Liveness& fact);
     bool nothing_observed() const { return changes_.empty(); }
 

@@ -57,7 +57,9 @@ def is_refused(record):
 
 def late(record):
     """The promises about time, if the machine was too busy for a verdict: the server may have had to wait as well."""
-    return {"pings_late", "expiry_late", "messages_late", "acknowledged_late", "presence_late"} if is_refused(record) else set()
+    if not is_refused(record):
+        return set()
+    return {"pings_late", "expiry_late", "messages_late", "acknowledged_late", "presence_late", "presence_first"}
 
 
 def tried_again(counts):
@@ -83,6 +85,7 @@ def facts_against(record):
              "session_lost": "session_lost", "returned": "kept_out"}
     presence = ("false_offline", "ghosts", "missing", "late", "unseen", "http_false_offline", "http_ghosts")
     names |= {f"presence_{name}": f"presence_{name}" for name in presence}
+    names["presence_first"] = "presence_outdated"
     names["presence_states"] = "presence_contradicted"
     names["presence_http_order"] = "presence_http_out_of_order"
     names["presence_http_answers"] = "presence_unanswered"

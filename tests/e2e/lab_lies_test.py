@@ -185,6 +185,16 @@ class LiesTest(unittest.TestCase):
         naps = ["watchers.watched=nappers", "nappers.online=6s..7s", "nappers.away=1s..2s", "users.silent=0%"]
         self.check("late-online=2", {"presence_late"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="14s", set=naps)
 
+    def test_a_watcher_that_comes_late_must_be_told_the_present_state(self):
+        late_watchers = ["nap-watchers.watched=users", "nap-watchers.starts=4s"]
+        lies = {"": set(), "no-state=20": {"presence_first"}, "old-state=20": {"presence_first"}}
+        with ThreadPoolExecutor(3) as pool:
+            heard = {lie: pool.submit(self.check, lie, broken_ones, "presence", mqtt_version="3.1.1", duration="8s", set=late_watchers)
+                     for lie, broken_ones in lies.items()}
+            for lie, checked in heard.items():
+                with self.subTest(lie=lie or "none"):
+                    checked.result()
+
     def test_an_old_state_without_retain_is_found(self):
         naps = [f"watchers.{key}" for key in ("online=2s..3s", "away=2s..3s")]
         self.check("presence-retain=50", {"damaged"}, "presence", mqtt_version="3.1.1", duration="8s", set=naps)

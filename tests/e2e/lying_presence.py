@@ -7,6 +7,7 @@ import time
 import urllib.parse
 
 LATE = 4  # seconds
+KNOWN = 2_000  # ms after which other clients have been told a state
 
 
 class Presence:
@@ -15,6 +16,7 @@ class Presence:
         self.by_topic = by_topic  # topic -> clients that subscribe to it
         self.clients = clients
         self.users = {}  # name -> what is shown
+        self.earlier = {}  # name -> what was shown before
         self.here = {}  # name -> its client
         self.hidden = set()
 
@@ -66,6 +68,8 @@ class Presence:
     def show(self, name, state, retained=0):
         version = max(self.users.get(name, {"version": 0})["version"] + 1, int(time.time() * 1000))
         is_online = state == "online"
+        if name in self.users:
+            self.earlier[name] = self.users[name]
         self.users[name] = {"user": name, "state": state, "version": version, "cause": "login" if is_online else "connection_lost",
                             "devices": [{"client": name}] if is_online else []}
         topic = f"presence/{name}".encode()
@@ -76,10 +80,20 @@ class Presence:
         if others and self.lies.tells("tell-others"):
             self.tell(random.choice(others), topic, retained)
 
-    def tell(self, watcher, topic, retained=0):
+    def tell_first(self, watcher, topic):
+        """Tells a client the present state of a user whom it has just subscribed to."""
+        user = self.users.get(topic.decode().partition("/")[2])
+        is_known = user and time.time() * 1000 - user["version"] > KNOWN
+        if is_known and self.lies.tells("no-state"):
+            return
+        self.tell(watcher, topic, 1, is_known and self.lies.tells("old-state"))
+
+    def tell(self, watcher, topic, retained=0, is_old=False):
         name = topic.decode().partition("/")[2]
         if name in self.users and name not in self.hidden:
             told = dict(self.users[name])
+            if is_old:
+                told |= self.earlier.get(name, {"version": told["version"] - 1})
             if told["state"] == "offline" and watcher.offline_hidden:
                 return
             if self.lies.tells("contradict"):

@@ -51,6 +51,8 @@ Lies:
     delay=MS        everything comes that much later, in both directions, as through a slow proxy
     refuse=N        every Nth presence filter is refused
     late-online=N   every Nth time that a user comes back, this is shown 4 s late
+    no-state=N      every Nth time that a client subscribes to a user whose state others know, it is not told the state
+    old-state=N     every Nth time, it is told the state before
     presence-qos=N, presence-dup=N, presence-retain=N
                     every Nth time that a client is told of presence, this has QoS 0, has DUP, or lacks RETAIN
     presence-user=N, presence-cause=N, presence-devices=N
@@ -400,7 +402,7 @@ class Client(asyncio.Protocol):
         self.send(SUBACK << 4, packet_id + self.properties() + reasons)
         for topic in topics:
             if topic.startswith(b"presence/"):
-                self.server.presence.tell(self, topic, retained=1)
+                self.server.presence.tell_first(self, topic)
 
     def take_message(self, flags, body):
         qos = flags >> 1 & 3
