@@ -81,28 +81,13 @@ import ssl
 import struct
 import sys
 
+from lies import Lies
 from lying_presence import LATE, Presence
 
 CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = range(1, 10)
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(10, 15)
 NOT_AUTHORIZED = 5
 BINARY, CLOSE = 2, 8  # opcodes of WebSocket
-
-
-class Lies:
-    def __init__(self, arguments):
-        self.values = dict((argument.split("=") + ["1"])[:2] for argument in arguments)
-        self.counters = {name: itertools.count(1) for name in self.values}
-
-    def tells(self, name):
-        """Is this time, of all the times that it is asked, one of those to lie?"""
-        return name in self.values and next(self.counters[name]) % int(self.values[name]) == 0
-
-    def has(self, name):
-        return name in self.values
-
-    def number(self, name, otherwise=0.0):
-        return float(self.values.get(name, otherwise))
 
 
 class Session:
