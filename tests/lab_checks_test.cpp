@@ -84,6 +84,7 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::messages_reordered).only_fails("reordered"));
     CHECK(with(Count::messages_misdirected).only_fails("misdirected"));
     CHECK(with(Count::messages_damaged).only_fails("damaged"));
+    CHECK(with(Count::messages_forged).only_fails("sender"));
     CHECK(with(Count::messages_late).only_fails("messages_late"));
     CHECK(with(Count::unacknowledged).only_fails("acknowledged"));
     CHECK(with(Count::acknowledged_late).only_fails("acknowledged_late"));
@@ -100,11 +101,13 @@ TEST_CASE("each fault of a server that is counted has a column of its own") {
     CHECK(with(Count::vanished).only_fails("storm_back"));
 }
 
-TEST_CASE_FIXTURE(JudgedRun, "only Pulsegate must close silent clients within a second") {
+TEST_CASE_FIXTURE(JudgedRun, "only Pulsegate is judged by what it alone promises") {
     record.totals = {};
     record.totals.add(Count::entered, 100);
     record.totals.add(Count::closed_late, 3);
     record.totals.add(Count::closed_early, 2);
+    record.totals.add(Count::messages_forged);
+    CHECK(outcome("sender") == Outcome::skipped);
     CHECK(outcome("expiry_late") == Outcome::skipped);
     CHECK(check("expiry_late").detail.starts_with("only Pulsegate promises this"));
     CHECK(outcome("expiry_early") == Outcome::failed);  // this is MQTT's own rule
@@ -118,6 +121,12 @@ TEST_CASE_FIXTURE(JudgedRun, "only Pulsegate must close silent clients within a 
     SUBCASE("by the presence that it shows") { record.totals.add(Count::presence_changes); }
     SUBCASE("by its API") { record.totals.add(Count::presence_asked); }
     CHECK(outcome("expiry_late") == Outcome::failed);
+    CHECK(outcome("sender") == Outcome::failed);
+}
+
+TEST_CASE_FIXTURE(JudgedRun, "messages of MQTT 3.1.1 can't name their sender") {
+    scenario.groups[0].version = pulsegate::Version::v3_1_1;
+    CHECK(outcome("sender") == Outcome::skipped);
 }
 
 TEST_CASE_FIXTURE(JudgedRun, "clients that never connected fail the check") {

@@ -50,7 +50,8 @@ Scenario room_of_one() {
 
 /// Message `sequence` from this client to the room, as the server may send it.
 std::string room_message(std::uint32_t sequence, QoS qos, bool dup = false,
-                         std::uint16_t packet_id = 7) {
+                         std::uint16_t packet_id = 7, Version version = Version::v3_1_1,
+                         Properties properties = {}) {
     Buffer payload;
     load::write_message({.planned = load::Clock::now(), .sequence = sequence}, 64, payload);
     Publish message;
@@ -60,7 +61,8 @@ std::string room_message(std::uint32_t sequence, QoS qos, bool dup = false,
     message.dup = dup;
     message.packet_id = packet_id;
     Buffer bytes;
-    encode(message, Version::v3_1_1, bytes);
+    message.properties = properties;
+    encode(message, version, bytes);
     return bytes;
 }
 
@@ -211,6 +213,28 @@ TEST_CASE("each subscription has a QoS of its own, by which its messages are jud
         CHECK_FALSE(damaged(1, QoS::at_least_once));
         CHECK(damaged(2, QoS::at_most_once));
     }
+}
+
+TEST_CASE("a message that names another user as its sender is forged") {
+    Scenario scenario = room_of_one();
+    scenario.groups.front().version = Version::v5_0;
+    LabSwarm lab(scenario);
+    LabSwarmClient& client = lab.log_in();
+    const auto forged = [&](const PropertyList& properties) {
+        const std::uint64_t before = lab.count(Count::messages_forged);
+        const auto sequence = static_cast<std::uint32_t>(lab.count(Count::messages_received));
+        client.connection.write(room_message(sequence, QoS::exactly_once, false,
+                                             static_cast<std::uint16_t>(sequence + 1),
+                                             Version::v5_0, properties.view()));
+        lab.until([&] { return lab.count(Count::messages_received) == sequence + 1; });
+        CHECK(lab.count(Count::messages_damaged) == 0);
+        return lab.count(Count::messages_forged) > before;
+    };
+    CHECK_FALSE(forged({}));
+    CHECK_FALSE(forged(PropertyList().add_user("from", client.id)));
+    CHECK_FALSE(forged(PropertyList().add_user("form", "mallory")));
+    CHECK(forged(PropertyList().add_user("from", "mallory")));
+    CHECK(forged(PropertyList().add_user("from", client.id).add_user("from", "mallory")));
 }
 
 TEST_CASE("violations of the protocol are counted in each state of the client") {

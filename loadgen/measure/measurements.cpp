@@ -66,6 +66,8 @@ constexpr std::array<MeasureRow<Count>, counts_size> count_rows{{
     {Count::messages_misdirected,
      {"messages_misdirected", "", "messages delivered to the wrong client"}},
     {Count::messages_damaged, {"messages_damaged", "", "messages that nobody sent like this"}},
+    {Count::messages_forged,
+     {"messages_forged", "", "messages that named another user as their sender"}},
     {Count::messages_late, {"messages_late", "", "messages that came too late"}},
     {Count::messages_in_doubt,
      {"messages_in_doubt", "", "messages whose sender lost its connection before the answer"}},

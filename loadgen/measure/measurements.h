@@ -48,6 +48,7 @@ enum class Count : std::uint8_t {
     messages_reordered,       ///< after a later message of the same sender, receiver and QoS
     messages_misdirected,     ///< for another receiver
     messages_damaged,         ///< not what was sent, or not of this run
+    messages_forged,          ///< named another user as their sender
     messages_late,            ///< for a connected receiver, after the scenario's `late_after`
     messages_in_doubt,        ///< their sender's connection broke before they were acknowledged
     messages_missed_away,     ///< their receiver was away and keeps no session

@@ -188,6 +188,7 @@ constexpr std::array troubles{
     Trouble{Count::messages_reordered, "reordered"},
     Trouble{Count::messages_misdirected, "misdirected"},
     Trouble{Count::messages_damaged, "damaged"},
+    Trouble{Count::messages_forged, "with a wrong sender"},
     Trouble{Count::messages_late, "messages late"},
     Trouble{Count::acknowledged_late, "acknowledged late"},
     Trouble{Count::pings_late, "pings late"},

@@ -72,6 +72,17 @@ CheckResult check_released(const Evidence& seen) {
     return message_fault(seen, "released", promise, Count::unreleased, "without a PUBREL");
 }
 
+/// Other servers may have another use for the property that names the sender of a message.
+CheckResult check_sender(const Evidence& seen) {
+    const char* promise = "no message named another user as its sender";
+    if (!is_pulsegate(seen)) return skipped("sender", promise, only_pulsegate);
+    const bool has_properties = std::ranges::any_of(
+        seen.scenario.groups, [](const Group& group) { return group.version == Version::v5_0; });
+    if (!has_properties)
+        return skipped("sender", promise, "the messages of MQTT 3.1.1 have no properties");
+    return message_fault(seen, "sender", promise, Count::messages_forged, "with a wrong sender");
+}
+
 /// Messages that a kept session sends again are not judged.
 CheckResult check_late(const Evidence& seen) {
     const auto promise = fmt::format("every message arrived within {} of its planned time",
@@ -138,6 +149,7 @@ std::vector<CheckResult> message_checks(const Evidence& seen) {
                           Count::messages_misdirected, "misdirected"),
             message_fault(seen, "damaged", "messages came as they were sent",
                           Count::messages_damaged, "damaged"),
+            check_sender(seen),
             check_late(seen),
             check_released(seen),
             check_acknowledged(seen),

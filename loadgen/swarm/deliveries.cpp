@@ -14,8 +14,11 @@ namespace {
 /// The clocks of workers on several machines differ by less than this.
 constexpr Duration clock_margin = std::chrono::milliseconds(100);
 
-/// Is it no property of the messages that the generator sends? The server may add user properties:
-/// a Pulsegate names the sender of chat messages. Some servers add an expiry.
+/// The user property in which a Pulsegate names the sender of a chat message.
+constexpr std::string_view sender_property = "from";
+
+/// Is it no property of the messages that the generator sends? Some servers add user properties or
+/// an expiry.
 bool is_invented(const PropertyValue& property) {
     return property.id != Property::user_property &&
            property.id != Property::message_expiry_interval;
@@ -27,7 +30,8 @@ std::size_t Deliveries::KeyHash::operator()(const Key& key) const {
     return mix(std::uint64_t{key.receiver} << 32 | key.sender, key.slot);
 }
 
-Deliveries::Deliveries(SwarmState& state) : state_(state), members_(state.roster.rooms()) {
+Deliveries::Deliveries(SwarmState& state, const Profiles& profiles)
+    : state_(state), profiles_(profiles), members_(state.roster.rooms()) {
     for (SwarmClient& client : state.clients)
         for (const std::uint32_t room : state.roster.rooms_of(client.number()))
             members_[room].push_back(&client);
@@ -155,14 +159,8 @@ void Deliveries::check_header(const SwarmClient& client, const Message& message,
     const auto contact = *state_.roster.contact(message.sender, message.slot);
     const auto grant = granted(client, contact);
     const QoS qos = std::min(contact.qos, grant.value_or(publish.qos));
-    publish.properties.for_each([&](const PropertyValue& property) {
-        if (!is_invented(property)) return;
-        state_.at(now).add(Count::messages_damaged);
-        state_.give_example(
-            fmt::format("message {} from client {} came to {} with a property that "
-                        "nobody sent: {}",
-                        message.sequence, message.sender, who(client), name(property.id)));
-    });
+    publish.properties.for_each(
+        [&](const PropertyValue& property) { check_property(client, message, property, now); });
     if (publish.qos == qos && !publish.retain && state_.is_topic_of(contact, publish.topic)) return;
     state_.at(now).add(Count::messages_damaged);
     state_.give_example(fmt::format(
@@ -171,6 +169,24 @@ void Deliveries::check_header(const SwarmClient& client, const Message& message,
         publish.retain ? " with RETAIN" : "",
         contact.is_room ? state_.room_topic(contact.number) : state_.client_topic(contact.number),
         static_cast<int>(qos)));
+}
+
+// A Pulsegate names the sender in chat topics only. The generator's topics are no chat topics, so
+// its messages need not have the property. If they have it, it must be right.
+void Deliveries::check_property(const SwarmClient& client, const Message& message,
+                                const PropertyValue& property, Time now) {
+    if (is_invented(property)) {
+        state_.at(now).add(Count::messages_damaged);
+        state_.give_example(
+            fmt::format("message {} from client {} came to {} with a property that "
+                        "nobody sent: {}",
+                        message.sequence, message.sender, who(client), name(property.id)));
+    }
+    if (property.id != Property::user_property || property.key != sender_property) return;
+    if (property.text == profiles_.presence_name(message.sender)) return;
+    state_.at(now).add(Count::messages_forged);
+    state_.give_example(fmt::format("message {} from client {} came to {} as a message from {}",
+                                    message.sequence, message.sender, who(client), property.text));
 }
 
 // MQTT-3.3.1-1: only what is sent again has DUP, and MQTT-4.4.0-1: it is sent again on a later

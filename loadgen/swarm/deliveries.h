@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "loadgen/swarm/profiles.h"
 #include "loadgen/swarm/swarm_state.h"
 #include "loadgen/truth/flow_total.h"
 #include "loadgen/truth/message.h"
@@ -16,7 +17,7 @@ namespace pulsegate::load {
 /// have received.
 class Deliveries {
 public:
-    explicit Deliveries(SwarmState& state);
+    Deliveries(SwarmState& state, const Profiles& profiles);
 
     void received(SwarmClient& client, const Publish& publish, Time now);
     /// QoS 2: a PUBLISH came again before its PUBREL (`is_same`), or another message came under its
@@ -48,6 +49,8 @@ private:
     void damaged(const SwarmClient& client, const Publish& publish, Time now);
     void check_header(const SwarmClient& client, const Message& message, const Publish& publish,
                       Time now);
+    void check_property(const SwarmClient& client, const Message& message,
+                        const PropertyValue& property, Time now);
     void check_first(const SwarmClient& client, const Message& message, const Publish& publish,
                      Time now);
     void check_delay(const SwarmClient& client, const Message& message, Time now);
@@ -56,6 +59,7 @@ private:
                Time now);
 
     SwarmState& state_;
+    const Profiles& profiles_;
     std::vector<std::vector<SwarmClient*>> members_;  ///< of this worker, by room
     boost::unordered_flat_map<Key, ReceivedFlow, KeyHash> flows_;
     std::vector<FlowTotal> totals_;

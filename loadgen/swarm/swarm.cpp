@@ -71,7 +71,7 @@ public:
     Logins logins{state, watchers};
     Pings pings{state};
     Chat chat{state};
-    Deliveries deliveries{state};
+    Deliveries deliveries{state, profiles};
     Departures departures{state, logins, pings, chat, watchers};
     Silences silences{state, pings, watchers};
     ReconnectStorms storms{state, logins, pings, watchers};

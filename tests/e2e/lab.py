@@ -79,7 +79,8 @@ def facts_against(record):
              "expiry_never": "never_closed", "lost": "messages_lost", "crossed": "messages_lost_crossing",
              "repeated": "messages_repeated",
              "repeated_qos2": "messages_repeated_qos2", "reordered": "messages_reordered",
-             "misdirected": "messages_misdirected", "damaged": "messages_damaged", "pings_late": "pings_late",
+             "misdirected": "messages_misdirected", "damaged": "messages_damaged", "sender": "messages_forged",
+             "pings_late": "pings_late",
              "messages_late": "messages_late", "acknowledged_late": "acknowledged_late",
              "pings_unanswered": "pings_unanswered", "acknowledged": "unacknowledged", "released": "unreleased",
              "session_lost": "session_lost", "returned": "kept_out"}

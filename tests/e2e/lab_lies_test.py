@@ -77,6 +77,7 @@ class LiesTest(unittest.TestCase):
         "retain=50": ({}, {"damaged"}),
         "dup=50": ({"qos": "1"}, {"damaged"}),
         "property=50": ({"mqtt_version": "5"}, {"damaged"}),
+        "sender=50": ({"mqtt_version": "5", "metrics": True}, {"sender"}),
         "identifier=50": ({"mqtt_version": "5"}, {"damaged"}),
         "deaf-for=1": ({"silent": "0%", "duration": "8s", "set": ["online=3s..4s", "away=1s..2s"]}, {"lost"}),
         "long-frames=50": ({"scheme": "ws"}, {"protocol"}),

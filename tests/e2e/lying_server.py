@@ -32,6 +32,7 @@ Lies:
     retain=N        every Nth delivery has RETAIN set
     dup=N           every Nth delivery at QoS 1 or 2 has DUP set
     property=N      every Nth delivery has a content type, in 5.0
+    sender=N        every Nth delivery names mallory as its sender, in 5.0
     identifier=N    every Nth delivery has a subscription identifier, in 5.0
     deaf=N          every Nth client that comes back gets no messages any more
     deaf-for=S      clients that come back get no messages for S seconds
@@ -455,6 +456,8 @@ class Client(asyncio.Protocol):
             some = b"\x03\x00\x01x"
         if self.version == 5 and self.lies.tells("identifier"):
             some = b"\x0b\x01"
+        if self.version == 5 and self.lies.tells("sender"):
+            some = b"\x26\0\4from\0\7mallory"
         body += self.properties(some)
         if qos > 0:
             self.session.sent[packet_id] = (first, body + payload)

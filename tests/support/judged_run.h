@@ -24,6 +24,7 @@ struct JudgedRun {
         group.messages = 50;
         group.qos = {0.2, 0.4, 0.4};
         group.watches = 2;
+        group.version = Version::v5_0;
         scenario.groups.push_back(group);
         scenario.message_within = 100ms;
 

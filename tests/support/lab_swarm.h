@@ -17,7 +17,7 @@
 
 namespace pulsegate {
 
-/// A client of a swarm as its scripted server sees it, with MQTT 3.1.1 and short packets.
+/// A client of a swarm as its scripted server sees it, with short packets.
 struct LabSwarmClient {
     LabConnection connection;
     std::string received{};              ///< not taken as packets yet
@@ -34,6 +34,7 @@ public:
     explicit LabSwarm(const load::Scenario& scenario, bool with_presence = false) {
         load::Assignment assignment;
         assignment.scenario = scenario;
+        has_properties_ = scenario.groups.front().version == Version::v5_0;
         assignment.target.presence_topic = with_presence;
         assignment.target.servers.push_back(
             {.host = "127.0.0.1", .port = peer_.port(), .path = {}});
@@ -62,7 +63,7 @@ public:
         until([this] { return peer_.is_awaited(); });
         LabSwarmClient& client = clients_.emplace_back(LabSwarmClient{peer_.accept()});
         const std::string connect = packet_of(client);
-        client.id = text_at(connect, 12);
+        client.id = text_at(connect, behind_properties(connect, 12));
         return client;
     }
 
@@ -71,7 +72,8 @@ public:
         client.send(connack);
         client.subscribe = packet_of(client);
         client.filters.clear();
-        for (std::size_t at = 4; at < client.subscribe.size();) {
+        for (std::size_t at = behind_properties(client.subscribe, 4);
+             at < client.subscribe.size();) {
             client.filters.push_back(text_at(client.subscribe, at));
             at += 2 + client.filters.back().size() + 1;
         }
@@ -80,6 +82,7 @@ public:
     /// Answers its SUBSCRIBE: these grants, and QoS 2 for the filters behind them.
     void grant(LabSwarmClient& client, std::string grants = {}) {
         grants.resize(client.filters.size(), '\2');
+        if (has_properties_) grants.insert(0, 1, '\0');
         const auto length = static_cast<char>(grants.size() + 2);
         client.connection.write(std::string{'\x90', length} + client.subscribe.substr(2, 2) +
                                 grants);
@@ -88,7 +91,7 @@ public:
 
     LabSwarmClient& log_in() {
         LabSwarmClient& client = accept();
-        let_in(client);
+        let_in(client, has_properties_ ? "20 r 00 00 00" : "20 r 00 00");
         grant(client);
         return client;
     }
@@ -128,6 +131,11 @@ private:
         return std::min(next, now + std::chrono::milliseconds(1));
     }
 
+    /// Where a packet goes on, if its properties would begin there. They are short.
+    std::size_t behind_properties(const std::string& packet, std::size_t at) const {
+        return has_properties_ ? at + 1 + std::size_t(std::uint8_t(packet.at(at))) : at;
+    }
+
     static std::string text_at(const std::string& packet, std::size_t at) {
         const auto size =
             std::size_t(std::uint8_t(packet.at(at))) << 8 | std::uint8_t(packet.at(at + 1));
@@ -136,6 +144,7 @@ private:
 
     LabPeer peer_;
     load::Loop loop_;
+    bool has_properties_ = false;
     std::unique_ptr<load::Swarm> swarm_;
     std::deque<LabSwarmClient> clients_;
     load::Measurements totals_;
