@@ -309,6 +309,15 @@ TEST_CASE("hostile clients come after a quiet time, if there are any") {
     CHECK(late.settled_after() == 80s);
 }
 
+TEST_CASE("a message is late after the time of two pings, and after 2 s at the earliest") {
+    Scenario scenario;
+    CHECK(scenario.late_after() == 2s);
+    scenario.ping_within = 100ms;
+    CHECK(scenario.late_after() == 2s);
+    scenario.ping_within = 3s;
+    CHECK(scenario.late_after() == 6s);
+}
+
 TEST_CASE("silent clients that start later are waited for") {
     const auto scenario = scenario_of(
         "[group a]\nclients = 10\n"

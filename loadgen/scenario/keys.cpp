@@ -75,8 +75,8 @@ const std::vector<ScenarioKey>& scenario_keys() {
          "allowance for delays of the machine, in addition to limit and tick",
          [](ScenarioDraft& draft, Text text) { draft.scenario.tolerance = parse_duration(text); }},
         {"ping-within", "TIME", "1s",
-         "time within which a ping must be answered; messages and acknowledgements may take five "
-         "times as long, at least 2 s",
+         "time within which a ping must be answered; messages and acknowledgements may take twice "
+         "as long, at least 2 s",
          [](ScenarioDraft& draft, Text text) {
              draft.scenario.ping_within = parse_time_above_zero(text);
          }},

@@ -128,11 +128,12 @@ struct Scenario {
     /// How many well-behaved clients are planned to have logged in by this time after the start of
     /// the run. If a group arrives slowly, its last clients may come later.
     std::uint32_t due_by(Duration elapsed) const;
-    /// A message to a connected client, and an acknowledgement, are late after this time. It leaves
-    /// room for a stall of the generator that is too short to refuse a verdict.
+    /// A message to a connected client, and an acknowledgement, are late after this time. Two round
+    /// trips take as long, as at QoS 2. At least, it leaves room for a stall of another worker that
+    /// is too short to refuse a verdict.
     Duration late_after() const {
         constexpr Duration least = std::chrono::seconds(2);
-        return std::max<Duration>(ping_within * 5, least);
+        return std::max<Duration>(ping_within * 2, least);
     }
     /// The planned packets per second from all clients, in the steady state.
     double packets() const;
