@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -185,6 +186,15 @@ class LiesTest(unittest.TestCase):
     def test_a_login_that_is_shown_late_to_all_is_found(self):
         naps = ["watchers.watched=nappers", "nappers.online=6s..7s", "nappers.away=1s..2s", "users.silent=0%"]
         self.check("late-online=2", {"presence_late"}, "presence", mqtt_version="3.1.1", keepalive="10s", duration="14s", set=naps)
+
+    def test_presence_in_an_events_file_is_judged(self):
+        with tempfile.TemporaryDirectory() as folder, Gateway(events=True) as gateway, ThreadPoolExecutor(2) as pool:
+            events = Path(folder) / "events.jsonl"
+            lie = pool.submit(self.check, f"ghosts=2 events={events}", {"presence_ghosts"}, presence=f"events={events}", **NAPS)
+            _, record = generate(gateway.port, presence=f"events={gateway.events_file}", **NAPS)
+            self.assertEqual(broken(record) - late(record), set(), (record["verdict"], record["examples"]))
+            self.assertGreater(record["totals"]["counts"]["presence_changes"], 200)
+            lie.result()
 
     def test_a_watcher_that_comes_late_must_be_told_the_present_state(self):
         late_watchers = ["nap-watchers.watched=users", "nap-watchers.starts=4s"]

@@ -19,6 +19,7 @@ class Presence:
         self.earlier = {}  # name -> what was shown before
         self.here = {}  # name -> its client
         self.hidden = set()
+        self.events = open(lies.values["events"], "a", buffering=1) if lies.has("events") else None
 
     def comes(self, name, client):
         known = name in self.users
@@ -72,6 +73,8 @@ class Presence:
             self.earlier[name] = self.users[name]
         self.users[name] = {"user": name, "state": state, "version": version, "cause": "login" if is_online else "connection_lost",
                             "devices": [{"client": name}] if is_online else []}
+        if self.events and name not in self.hidden:
+            self.events.write(json.dumps(self.users[name]) + "\n")
         topic = f"presence/{name}".encode()
         watchers = list(self.by_topic.get(topic, ()))
         for watcher in watchers:

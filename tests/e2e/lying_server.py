@@ -7,6 +7,7 @@ it also takes WebSockets and has metrics.
 No lies:
     nodes=N         it has N ports, as a cluster of N nodes
     certificate=FILE key=FILE   it speaks TLS
+    events=FILE     it appends changes of presence to the file
 
 Lies:
     drop=N          every Nth message is acknowledged and delivered to nobody
