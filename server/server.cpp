@@ -482,7 +482,7 @@ void Server::stop() {
     const bool has_next = cluster_ && has_successor(cluster_->view());
     on_every_shard([has_next](Shard& shard) { shard.announce_shutdown(has_next); });
     await_presence_sent();
-    on_every_shard([](Shard& shard) { shard.stop(); });
+    on_every_shard([has_next](Shard& shard) { shard.stop(has_next); });
     for (auto& thread : threads_) thread.join();
     threads_.clear();
     end_links();

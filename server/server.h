@@ -84,8 +84,9 @@ public:
     /// their logins: no other node could let them in before this one ends. Users still appear
     /// online, and are online at the next start.
     void begin_drain(Millis over);
-    /// Refuses logins, publishes that all users are offline (unless it was drained), disconnects
-    /// all clients and joins the threads.
+    /// Refuses logins, publishes that all users are offline (unless it was drained, or another node
+    /// takes over), disconnects all clients and joins the threads. Edges keep their clients for a
+    /// node that takes over.
     void stop();
     /// The time that `stop` may take. If it takes longer, the process should exit.
     Millis longest_stop() const;

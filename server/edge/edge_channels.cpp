@@ -103,6 +103,13 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     flow_.edge_answered(*connection);
 }
 
+/// Without their outputs, all channels are cut off.
+void EdgeChannels::leave_clients_to_next_home() {
+    thread_.assert_here();
+    flush();
+    outputs_.clear();
+}
+
 void EdgeChannels::begin(const LinkMail& mail) {
     Output& output = outputs_.try_emplace(mail.link).first->second;
     output.hears_lifts = shard_ == 0 && mail.version >= link_version_of_bans;

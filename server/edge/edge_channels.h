@@ -46,6 +46,10 @@ public:
 
     void receive(const LinkMail& mail);
 
+    /// This node stops, and another one takes over. From now on the edges are told nothing, so they
+    /// keep their clients until they have a link to the next home.
+    void leave_clients_to_next_home();
+
     /// Tells all edges of the lift. Only on the first shard, so that edges hear of lifts and of the
     /// begin of a link in their order.
     void tell_lift(const BanLift& lift);

@@ -162,9 +162,10 @@ void Shard::announce_shutdown(bool has_successor) {
     transport_.end_turn();
 }
 
-void Shard::stop() {
+void Shard::stop(bool has_successor) {
     stopping_ = true;
     if (upgrade_.is_still()) return loop_.stop();
+    if (has_successor) edges_.leave_clients_to_next_home();
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
     transport_.end_all(is_drained_ ? drained_ : stopped);

@@ -142,8 +142,9 @@ public:
     void announce_shutdown(bool has_successor);
     /// The listening sockets, in the order of the listeners. The shard still owns them.
     std::vector<int> listening() const { return listeners_.sockets(); }
-    /// Disconnects all clients. The loop ends when they have had time to read the DISCONNECT.
-    void stop();
+    /// Disconnects all clients. The loop ends when they have had time to read the DISCONNECT. If
+    /// there is a successor, clients of edges are not told: their edges keep them for it.
+    void stop(bool has_successor);
 
 private:
     void on_connect(Connection& connection, ReceivedConnect connect, Millis now) override;

@@ -255,7 +255,7 @@ class LostHomeTest(EdgeCase):
         loser.connect("c%d" % loser.port)
         self.assertEqual(state(winner, "c%d" % loser.port), "online")
 
-    def test_a_home_that_stops_in_order_tells_the_clients_of_its_edges(self):
+    def test_an_edge_that_takes_over_tells_its_clients(self):
         home, edge = self.nodes(lease=60)
         leave_a_session(edge, "bob", "chat/#")
         ann, old = edge.connect("ann", version=5), edge.connect("old")

@@ -1,0 +1,91 @@
+"""What clients of an edge notice when another node becomes the home, or when only the edge has lost its home."""
+
+import struct
+import unittest
+
+from cluster_test import LEASE, returned, standby
+from edge_nodes import EdgeCase, await_link, first_offline, observed
+from fake_edge import ACCEPTED, BYTES, END, FakeEdge
+from gateway import wait_until
+from ports import free_port
+
+SHORT = 3  # seconds of keepalive
+SHUTTING_DOWN = (0xE0, 0x8B)
+
+
+def disconnects(client):
+    return [(first, body[0]) for first, body in client.receive_until_closed()]
+
+
+def frames_until_closed(edge):
+    heard = []
+    try:
+        while True:
+            heard.append(edge.hear())
+    except struct.error:
+        return heard
+
+
+class NextHomeTest(EdgeCase):
+    arguments = ("--ban-flaps", "0")
+
+    def successor(self, lease):
+        """It stands by, and serves no clients meanwhile. It takes over before nodes that join later."""
+        made = standby(self.redis, "second", free_port(), *self.arguments, lease=lease)
+        self.addCleanup(made.kill)
+        return made
+
+    def check_that_clients_stay_until_the_next_home_serves(self, end, lease):
+        home, second = self.home(lease=lease), self.successor(lease)
+        edge = self.edge(lease=lease)
+        ann = edge.connect("ann", version=5, keepalive=60)
+        edge.connect("bob", clean=False, keepalive=SHORT, will=("will", "bob is gone"))
+        edge.connect("carl", clean=False, keepalive=60, will=("will", "carl is gone"))
+        before = home.get_json("/api/v1/users/ann")[1]
+        end(home)
+        self.assertEqual(disconnects(ann), [SHUTTING_DOWN])
+        self.assertIn("linked to node second", edge.log)
+        second.await_ready()
+        await_link(edge, "second")
+        watchers = {name: observed(second, name) for name in ("ann", "bob")}
+        will_reader = second.connect("reader")
+        will_reader.subscribe("will")
+        user = second.get_json("/api/v1/users/ann")[1]
+        self.assertEqual((user["state"], user["since"]), ("online", before["since"]))
+        returned(edge, "carl").disconnect()
+        edge.connect("ann").disconnect()
+        self.assertEqual(first_offline(watchers["ann"])["cause"], "logout")
+        self.assertEqual(first_offline(watchers["bob"])["cause"], "node_lost")
+        self.assertEqual(will_reader.receive_publish(), ("will", b"bob is gone"))
+
+    def test_clients_stay_when_their_home_stops_in_order(self):
+        self.check_that_clients_stay_until_the_next_home_serves(lambda home: home.stop(), lease=60)
+
+    def test_clients_stay_when_their_home_is_killed(self):
+        self.check_that_clients_stay_until_the_next_home_serves(lambda home: home.kill(), lease=LEASE)
+
+    def heard_at_the_stop(self):
+        """What an edge hears of its client when its home stops."""
+        home = self.home(lease=60)
+        link = home.command[home.command.index("--link-listen") + 1]
+        with FakeEdge(int(link.split(":")[1])) as edge:
+            edge.open("ann", 1)
+            self.assertEqual([edge.hear()[0] for _ in range(2)], [BYTES, ACCEPTED])
+            if self.has_successor:
+                self.successor(60)
+                wait_until(lambda: len(home.get_json("/api/v1/cluster")[1]["nodes"]) == 2, what="the successor")
+            home.stop()
+            return frames_until_closed(edge)
+
+    def test_a_home_without_a_successor_tells_clients_of_edges_that_it_stops(self):
+        self.has_successor = False
+        (kind, number, packet), (last, *_) = self.heard_at_the_stop()
+        self.assertEqual((kind, number, (packet[0], packet[2]), last), (BYTES, 1, SHUTTING_DOWN, END))
+
+    def test_a_home_with_a_successor_does_not_tell_them(self):
+        self.has_successor = True
+        self.assertEqual(self.heard_at_the_stop(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
