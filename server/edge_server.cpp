@@ -42,6 +42,20 @@ EdgeServer::EdgeServer(const Config& config, Membership& cluster)
 
 EdgeServer::~EdgeServer() = default;
 
+/// If Redis shows that the owner goes on while this node can't reach it, its clients leave. If
+/// the owner is dead, they stay: other nodes could not serve them either. The first rise of the
+/// counter may be older than the loss of the link, so it proves nothing.
+void EdgeServer::look_after_clients(const ClusterView::Node& owner) {
+    constexpr unsigned proof_of_life = 3;
+    const bool is_in_contact =
+        server_.links().is_linked() || dialing_->is_told_to_wait.exchange(false);
+    if (is_in_contact || owner.incarnation != unreached_.incarnation)
+        unreached_ = {.incarnation = owner.incarnation, .beats = owner.beats};
+    if (owner.beats == unreached_.beats) return;
+    unreached_.beats = owner.beats;
+    if (++unreached_.rises >= proof_of_life) server_.release_forwarded();
+}
+
 /// A link to a node that has lost the data ends when that node restarts.
 void EdgeServer::look() {
     look_after_drain();
@@ -49,7 +63,9 @@ void EdgeServer::look() {
     const ClusterView view = cluster_.view();
     const ClusterView::Node* const owner = other_owner(view);
     const auto now = std::chrono::steady_clock::now();
-    if (!owner || now < next_dial_ || dialing_->is_under_way) return;
+    if (!owner) return;
+    look_after_clients(*owner);
+    if (now < next_dial_ || dialing_->is_under_way) return;
     const bool is_other = owner->incarnation != home_;
     if (!is_other && server_.links().is_linked()) return;
     if (is_other) server_.links().end_all("another node serves now");
@@ -66,6 +82,7 @@ void EdgeServer::look() {
                 spdlog::warn("no link to node {}: {}", name, dialed.why);
             }
             dialing->obstacle = std::move(dialed.why);
+            dialing->is_told_to_wait = dialed.accepts_no_edges;
             dialing->is_under_way = false;  // only now `look` finds the link
         });
 }

@@ -337,6 +337,11 @@ void Server::begin_drain(Millis over) {
     for (auto& shard : shards_) shard->send(Shard::Task([over](Shard& each) { each.drain(over); }));
 }
 
+void Server::release_forwarded() {
+    for (auto& shard : shards_)
+        shard->send(Shard::Task([](Shard& each) { each.release_forwarded(); }));
+}
+
 /// Waits, at most for stop-wait, until the subscribers to presence have been sent that all users
 /// are offline.
 void Server::await_presence_sent() {

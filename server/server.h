@@ -97,6 +97,9 @@ public:
     /// Warns of certificates that expire soon. Call it now and then. Any thread.
     void look_at_certificates() { certificates_.warn_daily(); }
 
+    /// The node with the sessions goes on, but this edge can't reach it: lets its clients go.
+    void release_forwarded();
+
     /// The links to other nodes that carry the packets of clients.
     LinkExchange& links() const { return *links_; }
     std::weak_ptr<LinkExchange> weak_links() const { return links_; }

@@ -51,6 +51,8 @@ struct Peer {
         std::promise<std::string> outcome;
         link.dial(home, 3, [&](DialedHome dialed) {
             CHECK((dialed.stream == nullptr) == !dialed.why.empty());
+            CHECK(dialed.accepts_no_edges ==
+                  (dialed.why.find("accepts no edges") != std::string::npos));
             if (dialed.stream) {
                 CHECK(dialed.stream->peer().incarnation == home.incarnation);
                 CHECK(dialed.stream->peer().shards == 8);

@@ -229,6 +229,7 @@ std::vector<ClusterView::Node> ClusterNode::view(const std::string& owner) const
              .link_address = row.link_address,
              .version = row.version,
              .beat_age = std::chrono::milliseconds(judge_->standstill(beat.incarnation) + silence),
+             .beats = beat.judged,
              .is_owner = beat.incarnation == owner && !beat.is_condemned,
              .is_condemned = beat.is_condemned});
     }

@@ -20,7 +20,8 @@ struct ClusterView {
         /// The time since its counter was last seen to rise, as far as Redis has answered
         /// meanwhile.
         std::chrono::milliseconds beat_age{0};
-        bool is_owner = false;  ///< it owns a partition; otherwise it stands by
+        std::uint64_t beats = 0;  ///< its counter, when Redis was last asked
+        bool is_owner = false;    ///< it owns a partition; otherwise it stands by
         bool is_condemned = false;
     };
 

@@ -138,6 +138,7 @@ void ForwardedClients::begin(const LinkMail& mail) {
     homes_ = Homes(mail.peer_shards);
     tells_bans_ = shard_ == 0 && mail.version >= link_version_of_bans;
     lifts_known_ = 0;
+    is_released_ = false;
     if (tells_bans_) tell_bans();
     if (shard_ == 0 && mail.version >= link_version_of_home_bans)
         address_limits_.begin_home_bans();
@@ -282,18 +283,26 @@ void ForwardedClients::lose(std::uint64_t link) {
     leave_some();
 }
 
-/// Clients leave when there is a home again. They also leave when half of their limit of silence
-/// has passed since the home was last heard, because the home declares them offline when all of it
-/// has passed. If this node stood still, the home has noticed earlier that the link is cut off.
+void ForwardedClients::release() {
+    thread_.assert_here();
+    if (link_ != 0 || std::exchange(is_released_, true)) return;
+    leave_some();
+}
+
+/// Clients leave when there is a home again, or when only this node has lost it. They also leave
+/// when half of their limit of silence has passed since the home was last heard, because the home
+/// declares them offline when all of it has passed. If this node stood still, the home has noticed
+/// earlier that the link is cut off.
 void ForwardedClients::leave_some() {
     const Millis now = monotonic_now();
     std::vector<Connection*> leaving;
+    const bool may_leave = link_ != 0 || is_released_;
     bool are_left = false;
     for (const auto& [connection, client] : clients_) {
         if (client.link == link_) continue;
         are_left = true;
         const bool is_urgent = now - lost_ >= connection->limit() / 2;
-        if (!is_urgent && (link_ == 0 || leaving.size() >= leave_at_once)) continue;
+        if (!is_urgent && (!may_leave || leaving.size() >= leave_at_once)) continue;
         leaving.push_back(const_cast<Connection*>(connection));
     }
     for (Connection* const each : leaving) each->end(home_lost);

@@ -59,6 +59,10 @@ public:
 
     void receive(const LinkMail& mail);
 
+    /// The home goes on, but this node can't reach it. Until there is another link, the clients
+    /// leave a few at a time, because they can reach the home through other nodes.
+    void release();
+
 private:
     struct Client {
         std::uint64_t link;
@@ -93,6 +97,7 @@ private:
     bool tells_bans_ = false;          ///< on this link
     std::uint32_t lifts_known_ = 0;    ///< the number of the last lift that came on this link
     std::optional<Millis> cut_off_{};  ///< the link has no connection: when the home was last heard
+    bool is_released_ = false;         ///< see `release`
     Millis lost_ = 0;  ///< when the home of the last link, now ended, was last heard
     boost::unordered_flat_map<const Connection*, Client> clients_;
     boost::unordered_flat_map<std::uint32_t, Connection*> by_number_;  ///< the clients of `link_`

@@ -124,6 +124,8 @@ public:
     /// See EdgeChannels.
     void tell_lift(const BanLift& lift) { edges_.tell_lift(lift); }
     void tell_home_ban(const Address& address) { edges_.tell_ban(address); }
+    /// See ForwardedClients.
+    void release_forwarded() { forwarded_.release(); }
     /// Calls `Broker::store_overdue` at that time.
     void call_store_overdue(Millis when);
     /// Does all work that is due, as at every tick. If the shard stood still before, it first

@@ -8,8 +8,10 @@ from edge_nodes import EdgeCase, await_link, first_offline, observed
 from fake_edge import ACCEPTED, BYTES, END, FakeEdge
 from gateway import wait_until
 from ports import free_port
+from relayed_case import RelayedCase
 
-SHORT = 3  # seconds of keepalive
+LONG = 600  # seconds of keepalive; without a home, an edge keeps such a client for 450 s
+SHORT = 3
 SHUTTING_DOWN = (0xE0, 0x8B)
 
 
@@ -85,6 +87,24 @@ class NextHomeTest(EdgeCase):
     def test_a_home_with_a_successor_does_not_tell_them(self):
         self.has_successor = True
         self.assertEqual(self.heard_at_the_stop(), [])
+
+
+class CutOffEdgeTest(RelayedCase):
+    def test_its_clients_leave_while_the_home_goes_on(self):
+        ann, bob = self.edge_node.connect("ann", keepalive=LONG), self.edge_node.connect("bob", version=5, keepalive=60)
+        watcher = observed(self.gateway, "ann")
+        self.relay.passes.clear()
+        self.assertEqual(ann.receive_until_closed(), [])
+        self.assertEqual(disconnects(bob), [SHUTTING_DOWN])
+        self.gateway.connect("ann").disconnect()
+        self.assertEqual(first_offline(watcher)["cause"], "logout")
+
+    def test_its_clients_stay_while_the_home_stands_still(self):
+        ann = self.edge_node.connect("ann", keepalive=LONG)
+        short = self.edge_node.connect("short", version=5, keepalive=20)  # its end after 15 s shows that time has passed
+        with self.gateway.standing_still():
+            self.assertEqual(disconnects(short), [SHUTTING_DOWN])
+            ann.ping()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ struct HomeVisit {
     std::uint64_t received = 0;  ///< the position up to which the home has received
     std::string why{};
     bool is_final = false;  ///< the home will not accept it later either
+    bool accepts_no_edges = false;
 };
 
 /// Why this node cannot be an edge of the node that has answered; "" if it can.
@@ -59,6 +60,11 @@ std::string obstacle(const LinkVisit& visit, const LinkHello& self,
     return {};
 }
 
+bool accepts_no_edges(const LinkReport& report, const std::string& incarnation) {
+    return report.state == LinkReport::State::answered && report.hello.incarnation == incarnation &&
+           report.hello.shards == 0;
+}
+
 /// Connects to a home. The first bytes after the edge's line show that the home has accepted the
 /// edge.
 asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
@@ -70,6 +76,7 @@ asio::awaitable<HomeVisit> visit_home(Dialer dialer, EdgeRequest request) {
     if (!result.why.empty()) {
         result.is_final = visit.report.state == LinkReport::State::answered ||
                           visit.report.is_gone(dialer.home.incarnation);
+        result.accepts_no_edges = accepts_no_edges(visit.report, dialer.home.incarnation);
         co_return result;
     }
     const unsigned version =
@@ -132,6 +139,7 @@ asio::awaitable<DialedHome> dial_home(HomeNode home, std::shared_ptr<asio::ssl::
     DialedHome dialed;
     if (!visit.socket) {
         dialed.why = fmt::format("link to {}: {}", dialer.home.address, visit.why);
+        dialed.accepts_no_edges = visit.accepts_no_edges;
         co_return dialed;
     }
     const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -20,6 +20,8 @@ struct HomeNode {
 struct DialedHome {
     std::shared_ptr<FrameStream> stream{};  ///< null: there is no connection
     std::string why{};                      ///< why there is no connection
+    /// The node has answered that it accepts no edges: it has just begun to own the data, or stops.
+    bool accepts_no_edges = false;
 };
 
 /// Links the node `self` to a home, as its edge. When the link loses its connection, it gets
