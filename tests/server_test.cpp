@@ -125,7 +125,7 @@ TEST_CASE("mail does not wait for all turns that a shard has left to itself, whi
         shard.upgrade().begin_freeze();
         const auto handled = shard.upgrade().settle(false).handled;
         for (std::uint64_t i = 0; i < turns; ++i) shard.later(ReplayTurn{0});
-        CHECK(shard.mailbox_weight() == 0);
+        CHECK(shard.mailbox_weight() < turns);  // others may have sent something
         CHECK_FALSE(shard.upgrade().settle(false).is_quiet);
         shard.send(Shard::Task([&, handled](Shard& each) {
             before_mail.set_value(each.upgrade().settle(false).handled - handled);
