@@ -182,6 +182,17 @@ TEST_CASE("a client that comes back completes what it was sent by a group that i
     }
 }
 
+TEST_CASE("a message reaches a group that its client has joined, though it awaits no SUBACK") {
+    BrokerCluster cluster({}, 2);
+    const unsigned home = Homes(2).shard_of("$share/g/t");
+    const auto name = at_home(cluster, 1 - home, "one");
+    Caller one(cluster, name);
+    one.send("10 r s'MQTT' 04 02 k10 s'" + name + "'").read_pending();
+    one.send("82 r k1 s'$share/g/t' 01").send("32 r s't' k7 'm'").expect_nothing();
+    deliver_all(cluster);
+    one.expect("90 03 k1 01 | 40 02 k7 | 32 r s't' k1 'm'");
+}
+
 TEST_CASE("a message that a group hands to a client that has left it goes to the others") {
     BrokerCluster cluster({}, 2);
     const unsigned home = Homes(2).shard_of("$share/g/t");

@@ -41,7 +41,9 @@ void SharedSubscriptions::join(Session& session, std::string_view share, Subscri
     members_.emplace(session.id, &session);
     const unsigned group = place_.home_of(share);
     // Messages must reach the group's home from now on, even while the GroupMembership still waits
-    // in its mailbox: without a receipt, nobody waits until it has arrived.
+    // in its mailbox. The home would add the filter too late: a client may send a PUBLISH behind
+    // its SUBSCRIBE without awaiting the SUBACK, and after a start, clients publish as soon as
+    // their own shard runs.
     const auto table = shards_.interest(group).add(shared_filter(share)->filter);
     // The group's shard may store a message for this member at once, so the store must know the
     // member.
