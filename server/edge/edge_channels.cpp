@@ -216,6 +216,8 @@ void EdgeChannels::open(const ChannelName& name, const EdgeFrame& frame) {
     auto connection = transport_.adopt(std::move(channel), client_endpoint(*login), login->listener,
                                        received->connect.version);
     connections_.emplace(name, connection.get());
+    if (const auto output = outputs_.find(name.link); output != outputs_.end())
+        ++output->second.clients;
     flow_.enter_from_edge(std::move(connection), *std::move(received), *std::move(result));
 }
 
@@ -287,7 +289,15 @@ void EdgeChannels::forget(const ChannelName& channel, const ChannelEnd& end) {
     std::string contents = encode_end(end.cause, Reason::success);
     if (end.has_old_answer) contents += old_answer;
     put(channel, EdgeFrameKind::end, contents);
-    connections_.erase(channel);
+    if (connections_.erase(channel) == 0) return;
+    if (const auto output = outputs_.find(channel.link); output != outputs_.end())
+        --output->second.clients;
+}
+
+std::size_t EdgeChannels::linked_clients() const {
+    std::size_t clients = 0;
+    for (const auto& [link, output] : outputs_) clients += output.clients;
+    return clients;
 }
 
 void EdgeChannels::put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents) {

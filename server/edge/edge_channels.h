@@ -56,7 +56,10 @@ public:
     /// Tells all edges that this node has banned the address. Only on the first shard.
     void tell_ban(const Address& address);
 
+    /// Clients whose link has ended count until they are back or their limit of silence is over.
     std::size_t clients() const { return connections_.size(); }
+    /// These don't count here.
+    std::size_t linked_clients() const;
     /// The work of the logins and bans since the start: one mail may have many.
     std::uint64_t work() const { return work_; }
 
@@ -89,6 +92,7 @@ private:
     static void note_connection(Output& output, LinkMail::Kind kind);
 
     struct Output {
+        std::size_t clients = 0;
         bool hears_lifts = false;
         bool hears_bans = false;
         /// The page of this node's bans that the edge is told next; nothing: it has been told all.

@@ -56,6 +56,16 @@ class LostEdgeTest(EdgeCase):
                 self.assertEqual((event["state"], event["cause"]), ("offline", "logout"))
                 watchers[name].disconnect()
 
+    def test_the_clients_of_a_lost_edge_are_no_forwarded_clients(self):
+        home, edge = self.nodes()
+        for each in (home, edge):
+            each.connect()
+        self.assertEqual(home.metric("pulsegate_forwarded_clients"), 1)
+        edge.kill()
+        wait_until(lambda: home.metric("pulsegate_forwarded_clients") == 0, what="the end of the link")
+        self.assertEqual(home.metric("pulsegate_sessions"), 2)  # it may come back
+        self.assertEqual(home.ask("GET", "/api/v1/drain")[1]["clients"], 1)
+
     def test_the_clients_of_an_edge_that_stops_leave_bit_by_bit(self):
         notice = 5  # seconds
         home, edge = self.home(), self.edge("--drain-notice", f"{notice}s", "--drain-time", "3s")

@@ -82,7 +82,7 @@ ApiReply begin_drain_by(const DrainState& drain, const AdminHost& host, const Ap
 boost::asio::awaitable<ApiReply> show_drain(const ApiContext& api, const ApiRequest&) {
     const auto leaving = co_await api.shards.ask_all([](ShardAdmin& shard) {
         const ShardStatus status = shard.status();
-        return status.connected - std::min(status.connected, status.forwarded);
+        return status.connected - std::min(status.connected, status.elsewhere);
     });
     std::size_t clients = 0;
     for (const auto& each : leaving) clients += each.value_or(0);
