@@ -88,9 +88,10 @@ void EdgeServer::look() {
 }
 
 StandbyState EdgeServer::state() {
+    const bool has_link = server_.links().is_linked();
     return {.is_edge = true,
-            .is_linked =
-                server_.links().is_linked() && server_.drain().phase() == DrainState::Phase::none,
+            .is_linked = has_link && server_.drain().phase() == DrainState::Phase::none,
+            .has_link = has_link,
             .connections = server_.admission().open(),
             .drain = &server_.drain(),
             .addresses = &server_.address_limits(),

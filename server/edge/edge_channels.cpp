@@ -112,6 +112,7 @@ void EdgeChannels::leave_clients_to_next_home() {
 
 void EdgeChannels::begin(const LinkMail& mail) {
     Output& output = outputs_.try_emplace(mail.link).first->second;
+    output.node = mail.node;
     output.hears_lifts = shard_ == 0 && mail.version >= link_version_of_bans;
     if (!output.hears_lifts) return;
     // The edge may have had no link when they were lifted.
@@ -298,6 +299,12 @@ std::size_t EdgeChannels::linked_clients() const {
     std::size_t clients = 0;
     for (const auto& [link, output] : outputs_) clients += output.clients;
     return clients;
+}
+
+std::vector<std::pair<std::string, std::size_t>> EdgeChannels::linked() const {
+    std::vector<std::pair<std::string, std::size_t>> edges;
+    for (const auto& [link, output] : outputs_) edges.emplace_back(output.node, output.clients);
+    return edges;
 }
 
 void EdgeChannels::put(const ChannelName& channel, EdgeFrameKind kind, std::string_view contents) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/base/owner_thread.h"
@@ -60,6 +61,8 @@ public:
     std::size_t clients() const { return connections_.size(); }
     /// These don't count here.
     std::size_t linked_clients() const;
+    /// The incarnations of the edges that have a link, with their clients.
+    std::vector<std::pair<std::string, std::size_t>> linked() const;
     /// The work of the logins and bans since the start: one mail may have many.
     std::uint64_t work() const { return work_; }
 
@@ -92,6 +95,7 @@ private:
     static void note_connection(Output& output, LinkMail::Kind kind);
 
     struct Output {
+        std::string node{};  ///< the incarnation of the edge
         std::size_t clients = 0;
         bool hears_lifts = false;
         bool hears_bans = false;

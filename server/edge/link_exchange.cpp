@@ -23,6 +23,7 @@ public:
         tell_all({.kind = LinkMail::Kind::begun,
                   .link = link,
                   .peer_shards = static_cast<std::uint16_t>(stream->peer().shards),
+                  .node = stream->peer().incarnation,
                   .version = static_cast<std::uint16_t>(stream->peer().versions.last)});
         stream->begin({.received =
                            [self = shared_from_this(), link,

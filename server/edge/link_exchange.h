@@ -26,6 +26,7 @@ struct LinkMail {
     std::uint64_t link = 0;
     std::string frames{};           ///< see edge_frames.h
     std::uint16_t peer_shards = 0;  ///< `begun`: the number of shards of the other node
+    std::string node{};             ///< `begun`: the incarnation of the other node
     std::uint16_t version = 1;      ///< `begun`: of the link's protocol
     Millis silence = 0;             ///< `cut_off`: the time since the other node was last heard
 };

@@ -12,6 +12,7 @@
 
 #include "server/backend/await_result.h"
 #include "server/cluster/membership.h"
+#include "server/cluster/rules/incarnation.h"
 #include "server/http/admin.h"
 #include "server/http/audit.h"
 #include "server/http/forwarding.h"
@@ -78,6 +79,20 @@ std::optional<ApiReply> mistake(const Route::Method& method, const ApiRequest& r
     } catch (const BadRequest& wrong) {
         return api_refusal(wrong.error, wrong.sentence);
     }
+}
+
+NodeClients clients_of_node(const StandbyState& state) {
+    const bool drains = state.drain && state.drain->phase() != DrainState::Phase::none;
+    if (!state.is_edge) return {.is_edge = false, .drains = drains};
+    return {.is_edge = true,
+            .is_linked = state.has_link,
+            .drains = drains,
+            .clients = state.connections};
+}
+
+ApiReply cluster_of_node(const ClusterView& view, const StandbyState& state) {
+    return api_reply(
+        cluster_json(view, {{std::string(node_name_of(view.self)), clients_of_node(state)}}));
 }
 
 ApiReply metrics_of_node(const ClusterView& view, const StandbyState& state) {
@@ -202,7 +217,7 @@ struct StandbyAdmin::Impl {
         if (request.path == "/readyz" && now.is_linked) co_return api_reply({{"status", "ready"}});
         const ClusterView view = cluster.view();
         if (request.path == "/api/v1/cluster" && request.method == verb::get)
-            co_return api_reply(cluster_json(view));
+            co_return cluster_of_node(view, now);
         if (request.path == "/metrics") co_return co_await metrics(view, now);
         co_return not_ready(view, is_probe(request));
     }

@@ -21,6 +21,7 @@ class Membership;
 struct StandbyState {
     bool is_edge = false;
     bool is_linked = false;  ///< linked to the node that owns the data, so clients can log in
+    bool has_link = false;   ///< also while it is drained, and lets nobody in
     std::size_t connections = 0;
     const DrainState* drain = nullptr;  ///< null: it serves no clients
     /// With the bans that this edge has set itself; null: it serves no clients.

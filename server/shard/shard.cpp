@@ -186,6 +186,7 @@ ShardStatus Shard::status() const {
                        .connected = admin.sessions().connected(),
                        .forwarded = edges_.linked_clients(),
                        .elsewhere = edges_.clients(),
+                       .edges = edges_.linked(),
                        .disconnected = admin.sessions().disconnected(),
                        .waiting = broker_.waiting(),
                        .subscriptions = broker_.subscriptions(),

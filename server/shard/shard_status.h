@@ -21,6 +21,7 @@ struct ShardStatus {
     std::size_t connected;
     std::size_t forwarded = 0;  ///< clients of edges that have a link
     std::size_t elsewhere = 0;  ///< these, and clients that an edge without a link has left
+    std::vector<std::pair<std::string, std::size_t>> edges{};  ///< that have a link, with clients
     std::size_t disconnected;
     std::size_t waiting;
     std::size_t subscriptions;

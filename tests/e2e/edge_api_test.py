@@ -10,9 +10,10 @@ import urllib.request
 from pathlib import Path
 
 from certificates import Certificates
-from cluster_test import LEASE, ask
-from edge_nodes import EdgeCase
+from cluster_test import LEASE, ask, standby
+from edge_nodes import LONG_LEASE, EdgeCase
 from gateway import DISCONNECT, Client, wait_until
+from ports import free_port
 from token_test import make_token
 
 
@@ -149,6 +150,31 @@ class EdgeApiTest(EdgeCase):
             self.assertEqual((status, body["code"]), (503, "standby"))
         self.assertIn("this node stands by; node home serves", body["error"])
         self.assertIn("dashboard", edge.ask("GET", "/")[1])
+
+    def test_each_node_shows_what_it_knows_of_the_clients_of_nodes(self):
+        def rows(node):
+            names = ("edge", "linked", "draining", "clients")
+            nodes = ask(node.http_port, "/api/v1/cluster")[1]["nodes"]
+            return {each["name"]: {name: each[name] for name in names if name in each} for each in nodes}
+
+        home, edge = self.nodes()
+        http = free_port()
+        self.addCleanup(standby(self.redis, "standby", http, lease=LONG_LEASE).kill)
+        for each in (edge, edge, home):
+            each.connect()
+        of_edge = {"edge": True, "linked": True, "clients": 2}
+        of_home = {"edge": False, "draining": False, "clients": 1}
+        wait_until(lambda: len(rows(home)) == 3, what="the standby")
+        self.assertEqual(rows(home), {"home": of_home, "edge": of_edge, "standby": {"linked": False}})
+        self.assertEqual(rows(edge), {"home": {}, "edge": {**of_edge, "draining": False}, "standby": {}})
+        of_standby = ask(http, "/api/v1/cluster")[1]
+        self.assertEqual([each["edge"] for each in of_standby["nodes"] if "edge" in each], [False])
+        edge.ask("POST", "/api/v1/drain", {"notice": 600, "over": 1})
+        wait_until(lambda: rows(edge)["edge"]["draining"], what="the drain")
+        self.assertEqual(rows(edge)["edge"], {**of_edge, "draining": True})
+        edge.kill()
+        wait_until(lambda: "clients" not in rows(home).get("edge", {}), what="the end of the link")
+        self.assertEqual(rows(home)["home"], of_home)
 
     def test_streams_end_when_another_node_takes_over_from_a_home_that_stands_still(self):
         home = self.home(lease=LEASE)

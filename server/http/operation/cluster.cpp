@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "server/cluster/membership.h"
+#include "server/cluster/rules/incarnation.h"
+#include "server/http/questions/shard_questions.h"
+#include "server/limits/drain.h"
 
 namespace pulsegate {
 
@@ -37,17 +40,50 @@ json::array partitions_json(const ClusterView& view) {
     return ranges;
 }
 
-json::array nodes_json(const ClusterView& view) {
+void add_known_clients(json::object& row, const NodeClients& known) {
+    if (known.is_edge) row["edge"] = *known.is_edge;
+    if (known.is_linked) row["linked"] = *known.is_linked;
+    if (known.drains) row["draining"] = *known.drains;
+    if (known.clients) row["clients"] = *known.clients;
+}
+
+json::array nodes_json(const ClusterView& view, const ClientsByNode& clients) {
     json::array nodes;
-    for (const ClusterView::Node& node : view.nodes)
-        nodes.push_back(json::object{{"name", node.name},
-                                     {"incarnation", node.incarnation},
-                                     {"link", node.link_address},
-                                     {"version", node.version},
-                                     {"beat_age_ms", milliseconds(node.beat_age)},
-                                     {"owner", node.is_owner},
-                                     {"condemned", node.is_condemned}});
+    for (const ClusterView::Node& node : view.nodes) {
+        json::object row{{"name", node.name},
+                         {"incarnation", node.incarnation},
+                         {"link", node.link_address},
+                         {"version", node.version},
+                         {"beat_age_ms", milliseconds(node.beat_age)},
+                         {"owner", node.is_owner},
+                         {"condemned", node.is_condemned}};
+        const auto known = node.is_condemned ? clients.end() : clients.find(node.name);
+        if (known != clients.end()) add_known_clients(row, known->second);
+        nodes.push_back(std::move(row));
+    }
     return nodes;
+}
+
+/// The owner knows its own clients, and those of the edges that are linked to it. If a shard does
+/// not answer, it does not know all of them.
+ClientsByNode known_to_owner(const ClusterView& view, const DrainState& drain,
+                             const std::vector<std::optional<ShardStatus>>& shards) {
+    ClientsByNode known;
+    for (const ClusterView::Node& node : view.nodes) known[node.name].is_linked = false;
+    NodeClients& own = known[std::string(node_name_of(view.self))];
+    own = {.is_edge = false, .drains = drain.phase() != DrainState::Phase::none, .clients = 0};
+    for (const auto& shard : shards) {
+        if (!shard) continue;
+        *own.clients += shard->connected - std::min(shard->connected, shard->elsewhere);
+        for (const auto& [incarnation, clients] : shard->edges) {
+            NodeClients& edge = known[std::string(node_name_of(incarnation))];
+            edge = {.is_edge = true, .is_linked = true, .clients = edge.clients.value_or(0)};
+            *edge.clients += clients;
+        }
+    }
+    if (!std::ranges::all_of(shards, &std::optional<ShardStatus>::has_value))
+        for (auto& [name, of_node] : known) of_node.clients.reset();
+    return known;
 }
 
 json::object redis_json(const ClusterView::Redis& redis) {
@@ -98,15 +134,18 @@ void add_link_certificates(std::vector<MetricFamily>& families, const ClusterVie
 boost::asio::awaitable<ApiReply> show_cluster(const ApiContext& api, const ApiRequest&) {
     if (!api.cluster)
         co_return api_refusal(ApiError::no_cluster, "this node is not in a cluster: see --cluster");
-    co_return api_reply(cluster_json(api.cluster->view()));
+    const auto shards =
+        co_await api.shards.ask_all([](ShardAdmin& shard) { return shard.status(); });
+    const ClusterView view = api.cluster->view();
+    co_return api_reply(cluster_json(view, known_to_owner(view, api.drain, shards)));
 }
 
-json::object cluster_json(const ClusterView& view) {
+json::object cluster_json(const ClusterView& view, const ClientsByNode& clients) {
     const ClusterView::Counters& counters = view.counters;
     return {{"self", view.self},
             {"data_set", view.birth},
             {"may_serve", view.may_serve},
-            {"nodes", nodes_json(view)},
+            {"nodes", nodes_json(view, clients)},
             {"partitions", partitions_json(view)},
             {"redis", redis_json(view.redis)},
             {"counters",
