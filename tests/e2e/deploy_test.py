@@ -113,6 +113,9 @@ class PackageVersionTest(unittest.TestCase):
             self.assertEqual(run("dpkg", "--compare-versions", older, "lt", newer).returncode, 0, (older, newer))
 
 
+PROCESS = "show --property MainPID --value pulsegate.service"
+
+
 class ServiceTest(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="pulsegate-deploy-")))
@@ -167,12 +170,15 @@ class ServiceTest(unittest.TestCase):
             self.assertEqual(gateway.events(user="ann"), [])
             self.assertIn('"ann"', (logs / "events.jsonl.1").read_text())
 
-    def configure(self, was_installed, is_active, pulsegate, says=""):
-        """What the package does behind its files: which words systemctl has heard. `pulsegate` is what that command runs."""
+    def configure(self, was_installed, is_active, pulsegate, says="", restarts=False):
+        """What the package does behind its files: which words systemctl has heard. `pulsegate` is what that command runs.
+        `restarts`: systemd has another main process each time."""
         tools, heard = self.folder / "bin", self.folder / "heard"
         tools.mkdir(exist_ok=True)
         heard.write_text("")
-        scripts = {"systemctl": f'echo "$*" >>{heard}\ncase "$1" in is-active) exit {0 if is_active else 3} ;; esac',
+        process = f"wc -l <{heard}" if restarts else "echo 7"
+        scripts = {"systemctl": f'echo "$*" >>{heard}\ncase "$*" in is-active*) exit {0 if is_active else 3} ;; '
+                                f"*MainPID*) {process} ;; esac",
                    "getent": "", "install": "", "setpriv": f'[ "$PWD" = {self.folder} ] && shift 5 && exec "$@"',
                    "pulsegate": pulsegate}
         for name, text in scripts.items():
@@ -193,23 +199,26 @@ class ServiceTest(unittest.TestCase):
             command = (f'[ "$*" = "ctl upgrade" ] && exec {binary()} ctl --socket {gateway.data}/admin.sock upgrade '
                        f"--longest-pause {PAUSE}")
             self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=command),
-                             ["daemon-reload", "is-active --quiet pulsegate.service"])
+                             ["daemon-reload", "is-active --quiet pulsegate.service", PROCESS])
             self.assertEqual(gateway.await_successor(gateway.pid), 0)
             client.ping()
 
     def test_a_package_restarts_a_gateway_that_can_not_be_replaced(self):
         restart = "try-restart pulsegate.service"
-        asked = ["daemon-reload", "is-active --quiet pulsegate.service", "show --property DropInPaths --value pulsegate.service"]
-        refuses = '[ "$1" != ctl ]'
-        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=refuses), [*asked, restart])
-        self.assertEqual(self.configure(was_installed=True, is_active=False, pulsegate=refuses), [*asked, restart])
+        begins = ["daemon-reload", "is-active --quiet pulsegate.service"]
+        drop_ins = "show --property DropInPaths --value pulsegate.service"
+        refuses, silent = '[ "$1" != ctl ]', '[ "$1" != ctl ] || exit 3'
+        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=refuses), [*begins, PROCESS, drop_ins, restart])
+        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate=silent),
+                         [*begins, PROCESS, PROCESS, drop_ins, restart])
+        self.assertEqual(self.configure(was_installed=True, is_active=False, pulsegate=refuses), [*begins, drop_ins, restart])
         self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate="exit 1", says="pulsegate is not restarted"),
-                         asked)
+                         [*begins, PROCESS, drop_ins])
         self.assertEqual(self.configure(was_installed=False, is_active=False, pulsegate="exit 9"), ["daemon-reload"])
 
     def test_a_package_does_not_restart_a_gateway_that_ended_during_the_upgrade(self):
-        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate='[ "$1" != ctl ] || exit 3'),
-                         ["daemon-reload", "is-active --quiet pulsegate.service"])
+        self.assertEqual(self.configure(was_installed=True, is_active=True, pulsegate='[ "$1" != ctl ] || exit 3', restarts=True),
+                         ["daemon-reload", "is-active --quiet pulsegate.service", PROCESS, PROCESS])
 
     def test_bash_completes_commands(self):
         words = run("bash", "-c", f"source <({shlex.quote(str(binary()))} ctl completion)\n"
