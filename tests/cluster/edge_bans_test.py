@@ -164,6 +164,8 @@ class EdgeBansTest(EdgeCase):
         home = self.home()
         with FakeEdge(link_port(home), version=3) as edge, FakeEdge(link_port(home), version=3) as other:
             other.stream.read(12)  # the home's position: it is linked
+            while other.hear()[::2] != (KIND_OF_HOME_BAN, b""):  # the end of the bans with which the link begins
+                pass
             for address, left in (("203.0.113.8", 100_000), ("203.0.113.8", 200_000), ("203.0.113.9", 100_000)):
                 tell_ban(edge, address, left)
             told = [hear_ban(other)]

@@ -18,7 +18,7 @@ from crowd import KEEPALIVE, MILLISECOND, Crowd
 from gateway import let_pass_meanwhile, wait_until
 from three_nodes import Cluster
 
-LATEST = 3  # seconds after its limit of silence: by then a client of a killed edge must be offline
+LATEST = 5  # seconds after its limit of silence: by then a client of a killed edge must be offline
 LAG = "pulsegate_loop_lag_seconds_sum"
 
 

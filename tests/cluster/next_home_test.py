@@ -11,7 +11,7 @@ from ports import free_port
 from relayed_case import RelayedCase
 
 LONG = 600  # seconds of keepalive; without a home, an edge keeps such a client for 450 s
-SHORT = 3
+SHORT = 12
 SHUTTING_DOWN = (0xE0, 0x8B)
 
 
@@ -46,7 +46,7 @@ class NextHomeTest(EdgeCase):
         before = home.get_json("/api/v1/users/ann")[1]
         end(home)
         self.assertEqual(disconnects(ann), [SHUTTING_DOWN])
-        self.assertIn("linked to node second", edge.log)
+        edge.wait_for_log("linked to node second")
         second.await_ready()
         await_link(edge, "second")
         watchers = {name: observed(second, name) for name in ("ann", "bob")}
