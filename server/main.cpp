@@ -274,6 +274,7 @@ UpgradeOutcome take_over(Server& server, Predecessor& predecessor) {
         },
         [&](std::string_view state) { return server.adopt_history(state); },
         [&] { server.finish_adoption(); }, server.divides_rooms());
+    server.count_pause_from(go.since);
     server.begin();
     predecessor.tell_serving();
     go.outcome.when = wall_now();

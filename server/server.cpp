@@ -338,8 +338,7 @@ void Server::begin_drain(Millis over) {
 }
 
 void Server::release_forwarded() {
-    for (auto& shard : shards_)
-        shard->send(Shard::Task([](Shard& each) { each.release_forwarded(); }));
+    for (auto& each : shards_) each->send(Shard::Task([](Shard& s) { s.release_forwarded(); }));
 }
 
 /// Waits, at most for stop-wait, until the subscribers to presence have been sent that all users

@@ -62,6 +62,8 @@ public:
     [[nodiscard]] bool adopt_history(std::string_view state);
     /// All clients have been adopted.
     void finish_adoption();
+    /// No process has served the clients since then. Call it before `begin`.
+    void count_pause_from(std::chrono::steady_clock::time_point since);
     /// True if `begin` stores changes that the previous process would not see.
     bool divides_rooms() const;
     /// Stores what the constructor has changed. `start` does so if this was not called. Throws

@@ -121,6 +121,13 @@ void Server::finish_adoption() {
     for (const auto& shard : shards_) shard->upgrade().finish_adoption();
 }
 
+void Server::count_pause_from(std::chrono::steady_clock::time_point since) {
+    const auto pause = std::chrono::steady_clock::now() - since;
+    const Millis began =
+        monotonic_now() - std::chrono::duration_cast<std::chrono::milliseconds>(pause).count();
+    for (const auto& shard : shards_) shard->upgrade().count_pause_from(began);
+}
+
 bool Server::divides_rooms() const { return store_->divides_rooms(); }
 
 }  // namespace pulsegate

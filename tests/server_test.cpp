@@ -118,7 +118,7 @@ TEST_CASE("mail does not wait for all turns that a shard has left to itself, whi
     const std::function<void(Shard&)> look = [&](Shard& shard) {
         const auto settled = shard.upgrade().settle(false);
         if (!settled.is_quiet) return static_cast<void>(shard.send(Shard::Task(look)));
-        shard.upgrade().thaw();
+        shard.thaw();
         in_the_end.set_value(settled.handled);
     };
     const auto leave_turns = [&](Shard& shard) {

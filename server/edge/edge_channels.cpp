@@ -50,7 +50,10 @@ boost::asio::ip::tcp::endpoint client_endpoint(const ForwardedLogin& login) {
 
 void EdgeChannels::note_connection(Output& output, LinkMail::Kind kind) {
     const Millis now = monotonic_now();
-    if (kind == LinkMail::Kind::cut_off) output.cut_off = now;
+    if (kind == LinkMail::Kind::cut_off) {
+        output.cut_off = now;
+        output.postponed = transport_.postponed();
+    }
     if (kind != LinkMail::Kind::connected || !output.cut_off) return;
     output.connected = now;
     output.outage = std::max<Millis>(now - *output.cut_off, 1);
@@ -234,11 +237,14 @@ Millis EdgeChannels::time_on_link(std::uint64_t link) const {
 }
 
 /// The clients of the link have lost their edge. Nothing was heard from them since the link was cut
-/// off.
+/// off. Time in which this node stood still since then does not count.
 void EdgeChannels::lose(std::uint64_t link) {
     const auto output = outputs_.find(link);
-    const bool was_cut_off = output != outputs_.end() && output->second.cut_off;
-    const Millis since = was_cut_off ? *output->second.cut_off : monotonic_now();
+    Millis since = monotonic_now();
+    if (output != outputs_.end() && output->second.cut_off) {
+        const Tick postponed = transport_.postponed() - output->second.postponed;
+        since = std::min(since, *output->second.cut_off + Millis{postponed} * tick_length);
+    }
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
         if (name.link == link) lost_.push_back({connection, since});

@@ -92,7 +92,7 @@ private:
     void go_on_sending();
 
     struct Output;
-    static void note_connection(Output& output, LinkMail::Kind kind);
+    void note_connection(Output& output, LinkMail::Kind kind);
 
     struct Output {
         std::string node{};  ///< the incarnation of the edge
@@ -105,6 +105,7 @@ private:
         std::size_t waiting = 0;  ///< bytes that waited for the link at the end of the last round
         std::deque<ChannelName> blocked{};  ///< channels that wait for room
         std::optional<Millis> cut_off{};    ///< the time since which it has no connection
+        Tick postponed = 0;                 ///< Transport::postponed at that time
         Millis connected = 0;               ///< when it last got a connection
         Millis outage = 0;                  ///< how long it had no connection before that
     };

@@ -23,7 +23,7 @@ void GatewayFreeze::begin(std::vector<Shard*> shards, const Terms& terms, Done d
 
 void GatewayFreeze::end(const std::vector<Shard*>& shards, const std::function<void()>& done) {
     on_each(
-        shards, [](Shard& shard) { shard.upgrade().thaw(); }, done);
+        shards, [](Shard& shard) { shard.thaw(); }, done);
 }
 
 /// Calls `done` on the thread of the last shard.

@@ -121,8 +121,7 @@ void Shard::use(const Config& config) {
 
 void Shard::run() {
     name_thread(fmt::format("shard {}", index_));
-    upgrade_.thaw();
-    advanced_ = monotonic_now();
+    thaw();
     wait_for_tick();
     loop_.run();
 }
@@ -165,6 +164,7 @@ void Shard::announce_shutdown(bool has_successor) {
 void Shard::stop(bool has_successor) {
     stopping_ = true;
     if (upgrade_.is_still()) return loop_.stop();
+    transport_.end_turn();  // the answers of this round
     if (has_successor) edges_.leave_clients_to_next_home();
     const Ending stopped{Cause::shutdown, Reason::server_shutting_down,
                          "the server is shutting down"};
@@ -435,41 +435,52 @@ void Shard::tick() {
 
 void Shard::advance() {
     if (index_ == 0) admission_.weigh();
-    if (upgrade_.is_at_rest()) {
-        advanced_ = monotonic_now();  // the rest postpones the ends itself
-        return;
-    }
-    note_standstill(monotonic_now());
+    if (upgrade_.is_at_rest()) return;
+    const Millis now = monotonic_now();
+    note_standstill(now);
     transport_.expire_due();
-    logins_.client_limits().tick(monotonic_now());
-    tick_broker();
+    logins_.client_limits().tick(now);
+    tick_broker(now);
     listeners_.tick();
 }
 
+// -- time in which nothing could be handled --
+
 /// If this process was stopped for some seconds (SIGSTOP, a move of the virtual machine), clients
-/// may have come back meanwhile, and nobody has read what they sent. So this tick and the next one
-/// end nothing that waits for a client's return. If it stands still again and again, a second
-/// passes each time, or nothing would ever end.
+/// may have come back meanwhile, and nobody has read what they sent. So the ends that wait for a
+/// client's return move by that time.
 void Shard::note_standstill(Millis now) {
-    constexpr Millis soon = 10'000;
     const Millis late = now - std::exchange(advanced_, now) - tick_length;
     if (late < tick_length) return;
-    const auto again = last_standstill_ && now - *last_standstill_ < soon;
-    last_standstill_ = now;
-    const auto ticks = static_cast<Tick>(late / tick_length);
-    postpone_ends(again ? ticks : ticks + 2);
-}
-
-void Shard::postpone_ends(Tick ticks) {
+    const Tick ticks = static_cast<Tick>(late / tick_length) + ticks_to_return(now);
     broker_.postpone_ends(ticks);
     transport_.postpone(ticks);
 }
 
-void Shard::tick_broker() {
+void Shard::thaw() {
+    const auto pause = upgrade_.thaw();
+    advanced_ = monotonic_now();
+    if (!pause) return;
+    const Tick more = ticks_to_return(advanced_);
+    broker_.postpone_ends(static_cast<Tick>(*pause / tick_length) + more);
+    transport_.postpone(more);  // all its deadlines have moved by the pause
+}
+
+/// This tick and the next one end nothing that waits for a client's return. But if it stands still
+/// again and again, time goes on, or nothing would ever end.
+Tick Shard::ticks_to_return(Millis now) {
+    constexpr Millis soon = 10'000;
+    const auto last = std::exchange(last_standstill_, now);
+    return last && now - *last < soon ? 0 : 2;
+}
+
+/// If more is due, it continues with the time of this tick: the process may have stood still
+/// meanwhile.
+void Shard::tick_broker(Millis now) {
     if (upgrade_.is_at_rest()) return;
-    const bool more = broker_.tick(monotonic_now());
+    const bool more = broker_.tick(now);
     transport_.end_turn();
-    if (more) rounds_.later([this] { tick_broker(); });
+    if (more) rounds_.later([this, now] { tick_broker(now); });
 }
 
 }  // namespace pulsegate

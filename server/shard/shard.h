@@ -134,6 +134,9 @@ public:
 
     /// Its part in an upgrade, in which another process replaces this one.
     ShardUpgrade& upgrade() { return upgrade_; }
+    /// Ends the rest of an upgrade, in a task or before it runs; see ShardUpgrade::thaw. The ends
+    /// that wait for a client's return move by the pause.
+    void thaw();
 
     /// Sends the output of the task so far at once, and not only at the end of the turn.
     void end_turn() { transport_.end_turn(); }
@@ -195,8 +198,8 @@ private:
     void wait_for_tick();
     void tick();
     void note_standstill(Millis now);
-    void postpone_ends(Tick ticks);
-    void tick_broker();
+    Tick ticks_to_return(Millis now);
+    void tick_broker(Millis now);
     void leave_by(Millis end);
 
     const unsigned index_;

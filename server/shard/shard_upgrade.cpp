@@ -65,18 +65,16 @@ ShardUpgrade::Settled ShardUpgrade::settle(bool holds_logins) {
         .handled = handled_};
 }
 
-void ShardUpgrade::thaw() {
-    if (rest_ == Rest::none) return;
+std::optional<Millis> ShardUpgrade::thaw() {
+    if (rest_ == Rest::none) return std::nullopt;
+    const Millis now = monotonic_now();
     rest(Rest::none);
     broker_.passage().go_on();
-    const Millis pause = monotonic_now() - rested_;
-    transport_.wake(pause);
-    const Tick ticks = tick_after(pause) + 1;  // one more, so that logins that wait come first
-    broker_.postpone_ends(ticks);
-    transport_.postpone(ticks);
+    transport_.wake(now - rested_);
     logins_.hold(holds_logins_ = false);
     listeners_.tick();
     rounds_.go_on();  // with the items and turns that were held
+    return now - std::exchange(paused_, std::nullopt).value_or(rested_);
 }
 
 void ShardUpgrade::after(Millis time, std::function<void()> call) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -58,8 +59,9 @@ public:
     void complete_freeze() { rest(Rest::all); }
     /// At rest: the store was closed and opened again.
     void store_reopened() { broker_.passage().store_reopened(); }
-    /// Goes on as before the freeze, or begins with the clients that it has adopted.
-    void thaw();
+    /// Call Shard::thaw instead. Goes on as before the freeze, or begins with the clients that it
+    /// has adopted. Returns how long nothing could be handled; nothing if it was not at rest.
+    std::optional<Millis> thaw();
     /// Calls `visit(socket, state)` for each client that another process can take, and changes
     /// nothing. The state contains secrets, and is wiped when `visit` returns.
     ExportCounts export_clients(const std::function<void(int, std::string_view)>& visit);
@@ -85,6 +87,8 @@ public:
     static unsigned home_of(std::string_view state, Homes homes);
     /// All clients have been adopted.
     void finish_adoption();
+    /// No process has served since then.
+    void count_pause_from(Millis since) { paused_ = since; }
 
 private:
     void rest(Rest rest);
@@ -100,7 +104,8 @@ private:
     Rest rest_ = Rest::none;
     bool finishes_ended_ = false;
     bool holds_logins_ = false;
-    Millis rested_ = 0;  ///< when the rest began
+    Millis rested_ = 0;               ///< when the rest began
+    std::optional<Millis> paused_{};  ///< when the pause of the old process began, before the rest
     std::uint64_t handled_ = 0;
     boost::asio::steady_timer timer_{rounds_.context()};
 };

@@ -162,19 +162,23 @@ boost::intrusive_ptr<Connection> Transport::take(Handoff handoff) {
 
 void Transport::expire_due() {
     thread_.assert_here();
-    if (expiring_ || context_.rest != Rest::none) return;
-    const Tick now = tick_at(monotonic_now());
-    const auto expire = [](Wheel::Node& node) { connection_of(node).on_due(); };
+    if (!expiring_) expire(tick_at(monotonic_now()));
+}
+
+/// If more is due, it continues with the time of this tick, as `Shard::tick_broker` does.
+void Transport::expire(Tick now) {
+    if (context_.rest != Rest::none) return;
+    const auto on_due = [](Wheel::Node& node) { connection_of(node).on_due(); };
     const auto began_at = context_.owner.work();
     const auto may_go_on = [&] { return context_.owner.work() - began_at < work_of_expiries; };
     expiring_ = true;
     for (std::size_t left = expiries_a_turn; expiring_ && left > 0 && may_go_on(); --left)
-        expiring_ = context_.wheel.advance(now, expire, 1);
+        expiring_ = context_.wheel.advance(now, on_due, 1);
     end_turn();
     if (!expiring_) return context_.spare_buffers.free_unneeded();
-    context_.rounds.later([this] {
+    context_.rounds.later([this, now] {
         expiring_ = false;
-        expire_due();
+        expire(now);
     });
 }
 

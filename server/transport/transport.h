@@ -74,6 +74,8 @@ public:
 
     /// The waits for clients of lost edges end that much later.
     void postpone(Tick ticks) { context_.postponed += ticks; }
+    /// By how many ticks they were postponed so far.
+    Tick postponed() const { return context_.postponed; }
 
     /// Ends the connections that have been silent too long; call it at every tick.
     void expire_due();
@@ -105,6 +107,7 @@ public:
     std::size_t backlog() const { return context_.backlog.get(); }
 
 private:
+    void expire(Tick now);
     boost::intrusive_ptr<Connection> take(Handoff handoff);
     std::uint16_t number_of(const std::string& listener);
 

@@ -149,7 +149,7 @@ bool Gateway::freeze() const {
 }
 
 void Gateway::thaw() const {
-    server_->on_every_shard([](Shard& shard) { shard.upgrade().thaw(); });
+    server_->on_every_shard([](Shard& shard) { shard.thaw(); });
 }
 
 void Gateway::fail_to_upgrade() const {
@@ -186,7 +186,7 @@ std::size_t Gateway::adopt(std::vector<Passing> clients) const {
     }
     server_->on_every_shard([](Shard& shard) {
         shard.upgrade().finish_adoption();
-        shard.upgrade().thaw();
+        shard.thaw();
     });
     return adopted;
 }

@@ -39,8 +39,8 @@ public:
     /// round of the loop.
     virtual void send(unsigned shard, ShardMessage message) = 0;
 
-    /// Leaves the task to this broker, after all tasks that already wait. It is received in a later
-    /// round of the loop.
+    /// Leaves the task to this broker, after all tasks that already wait. It is received later, and
+    /// never within this call.
     virtual void later(OwnTurn turn) = 0;
 
     /// Has `Broker::go_on` called in later rounds of the loop, until no recipients are left.
