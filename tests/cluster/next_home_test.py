@@ -24,7 +24,7 @@ def frames_until_closed(edge):
     try:
         while True:
             heard.append(edge.hear())
-    except struct.error:
+    except (struct.error, ConnectionError):
         return heard
 
 
