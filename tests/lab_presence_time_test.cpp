@@ -238,6 +238,12 @@ TEST_CASE("a watcher that comes later than others must be told the newest state 
     SUBCASE("and is told nothing of a user who is offline, whom the server may have forgotten") {
         CHECK(told_to(3s) == Answer::right);
     }
+    SUBCASE("and is told nothing much later, when the user may have left and be forgotten") {
+        const auto later = user.presence.first_answer(
+            {.observer = 2, .connected = WatchedUser::begin + 40s, .is_resumed = false},
+            WatchedUser::number, WatchedUser::begin, WatchedUser::begin + 39s);
+        CHECK(later == Answer::right);
+    }
     SUBCASE("and is told an old state") {
         answer(2, 9s);
         CHECK(told_to(9s) == Answer::old);

@@ -250,6 +250,7 @@ private:
         record.command = prepared_.request.command;
         record.scenario = scenario_text(prepared_.request);
         record.target = servers_text(prepared_.request.target);
+        record.is_cluster = prepared_.request.target.cluster;
         record.started = std::chrono::system_clock::to_time_t(started_);
         record.clients = prepared_.scenario.clients();
         record.workers = order_.workers;

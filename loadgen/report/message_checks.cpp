@@ -86,7 +86,7 @@ CheckResult check_sender(const Evidence& seen) {
 /// Messages that a kept session sends again are not judged.
 CheckResult check_late(const Evidence& seen) {
     const auto promise = fmt::format("every message arrived within {} of its planned time",
-                                     show(seen.scenario.late_after()));
+                                     show(seen.scenario.late_after(seen.record.is_cluster)));
     auto check = message_fault(seen, "messages_late", promise, Count::messages_late, "late");
     const auto& times = seen[Timing::message];
     if (check.outcome != CheckResult::Outcome::skipped && !times.empty())
@@ -95,8 +95,8 @@ CheckResult check_late(const Evidence& seen) {
 }
 
 CheckResult check_acknowledged_late(const Evidence& seen) {
-    const auto promise =
-        fmt::format("every acknowledgement came within {}", show(seen.scenario.late_after()));
+    const auto promise = fmt::format("every acknowledgement came within {}",
+                                     show(seen.scenario.late_after(seen.record.is_cluster)));
     const auto all = seen[Count::acknowledged];
     const auto count = seen[Count::acknowledged_late];
     if (all + count == 0) return skipped("acknowledged_late", promise, "nothing was acknowledged");

@@ -56,7 +56,8 @@ struct RunRecord {
     std::uint32_t workers = 0;
     std::uint32_t sources = 0;  ///< source addresses
     bool interrupted = false;
-    bool remote = false;  ///< the workers ran on other machines
+    bool remote = false;      ///< the workers ran on other machines
+    bool is_cluster = false;  ///< the servers were nodes of one cluster; not stored
     MachineDescription machine;
     ServerDescription server;
 

@@ -142,7 +142,7 @@ void Chat::acknowledged(SwarmClient& client, std::uint64_t tag, Reason reason, T
     second.add(Timing::acknowledgement, now - sent);
     const Duration took = state_.loop.seen_until() - state_.own_delay(now) - sent;
     const bool on_this_connection = client.online() && sent >= client.online_since;
-    if (!on_this_connection || took <= state_.scenario().late_after()) return;
+    if (!on_this_connection || took <= state_.late_after()) return;
     second.add(Count::acknowledged_late);
     state_.give_example(
         fmt::format("message {} of {} to client or room {} was acknowledged after {}", number,

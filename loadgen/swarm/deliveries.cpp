@@ -208,7 +208,7 @@ void Deliveries::check_delay(const SwarmClient& client, const Message& message, 
     const bool was_there = client.online() && planned >= client.online_since;
     const bool may_be_old = state_.roster.group(message.sender).kept_session;
     const Duration took = state_.loop.seen_until() - state_.own_delay(now) - planned;
-    if (!was_there || may_be_old || took <= state_.scenario().late_after()) return;
+    if (!was_there || may_be_old || took <= state_.late_after()) return;
     state_.at(now).add(Count::messages_late);
     state_.give_example(
         fmt::format("message {} from client {} came to {} {} after its planned "

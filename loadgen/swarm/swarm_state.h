@@ -60,6 +60,8 @@ public:
     /// Silence after which the server must close it; zero: never. It belongs to the last successful
     /// login: a new attempt changes nothing for the earlier connection.
     Duration limit_of(const SwarmClient& client) const;
+    /// See Scenario::late_after.
+    Duration late_after() const { return scenario().late_after(assignment.target.cluster); }
     /// Has it a session that may be older than its connection? Then messages may come again.
     bool resumed(const SwarmClient& client) const {
         return group(client).kept_session && client.mqtt.connections() > 1;

@@ -76,9 +76,12 @@ bool Watchers::watches(const SwarmClient& client, std::uint32_t user) const {
 void Watchers::came(const SwarmClient& client, Time now) {
     if (!state_.assignment.target.presence_topic || client.lacks_filters) return;
     if (state_.roster.watched_by(client.number()).empty()) return;
-    const bool is_ramp = now < state_.measured_since();
+    // A kept session gets the messages that wait for it first, and presence comes in windows.
+    constexpr std::size_t few = 256;
+    const bool takes_long = now < state_.measured_since() || state_.resumed(client) ||
+                            state_.roster.watched_by(client.number()).size() > few;
     const Time since = state_.common(now);
-    newcomers_.push({.due = since + (is_ramp ? Presence::settling : login_slack()),
+    newcomers_.push({.due = since + (takes_long ? Presence::settling : login_slack()),
                      .told_before = since - login_slack(),
                      .connected = state_.common(client.mqtt.tcp_connected_at()),
                      .client = client.number(),

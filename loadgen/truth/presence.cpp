@@ -122,7 +122,11 @@ Presence::FirstAnswer Presence::first_answer(const Newcomer& newcomer, std::uint
         if (told.version >= newest->version) return FirstAnswer::right;
         if (is_answered && !newcomer.is_resumed) return FirstAnswer::old;
     }
-    return newest->online ? FirstAnswer::missing : FirstAnswer::right;
+    // Later, the user may have left while nobody watched, and may be forgotten.
+    constexpr Duration remembered = std::chrono::seconds(30);
+    const bool is_known =
+        newest->online && newcomer.connected - newest->first_by_topic < remembered;
+    return is_known ? FirstAnswer::missing : FirstAnswer::right;
 }
 
 void Presence::happened(std::uint32_t user, const Liveness& fact) { facts_[user].push_back(fact); }

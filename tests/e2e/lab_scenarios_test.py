@@ -16,7 +16,8 @@ class Played(unittest.TestCase):
         small = {"clients": str(CLIENTS), "duration": "4s", "messages": "60/s", "keepalive": "4s", "drain": "3s"}
         status, record = generate(port, *scenario, **small | options)
         self.assertIn(status, (0, 1, 2), record["verdict"])  # a busy machine may be late; what is counted is judged
-        self.assertEqual(broken(record) - {"pings_late"} - late(record), set(), (record["verdict"], record["examples"]))
+        excused = {"pings_late", "messages_late", "acknowledged_late"} | late(record)
+        self.assertEqual(broken(record) - excused, set(), (record["verdict"], record["examples"]))
         counts = record["totals"]["counts"]
         self.assertEqual(counts["entered"], CLIENTS)
         self.assertGreater(counts["messages_received"], 0)
