@@ -101,7 +101,8 @@ void EdgeChannels::receive(const EdgeFrame& frame, std::uint64_t link) {
     if (frame.contents.size() > behind_reason)
         connection->hear_silence(frame.number_at(behind_reason));
     // The edge stops, and has told the client to connect again.
-    if (ending.cause == Cause::shutdown) return connection->lose_edge(monotonic_now());
+    if (ending.cause == Cause::shutdown)
+        return connection->lose_edge(monotonic_now(), transport_.postponed());
     channel.arrive_end(ending);
     flow_.edge_answered(*connection);
 }
@@ -247,7 +248,7 @@ void EdgeChannels::lose(std::uint64_t link) {
     }
     outputs_.erase(link);
     for (const auto& [name, connection] : connections_)
-        if (name.link == link) lost_.push_back({connection, since});
+        if (name.link == link) lost_.push_back({connection, since, transport_.postponed()});
     if (!lost_.empty()) rounds_.later([this] { lose_some_edges(); });
     rounds_.go_on();
 }
@@ -256,7 +257,7 @@ void EdgeChannels::lose(std::uint64_t link) {
 /// other clients.
 void EdgeChannels::lose_some_edges() {
     for (std::size_t i = 0; i < lost_a_turn && !lost_.empty(); ++i) {
-        lost_.back().connection->lose_edge(lost_.back().since);
+        lost_.back().connection->lose_edge(lost_.back().since, lost_.back().postponed);
         lost_.pop_back();
     }
     transport_.end_turn();

@@ -126,6 +126,7 @@ private:
     struct Lost {
         boost::intrusive_ptr<Connection> connection;
         Millis since;
+        Tick postponed;  ///< Transport::postponed when the link ended
     };
     std::vector<Lost> lost_;  ///< clients of links that have ended
     [[no_unique_address]] OwnerThread thread_;

@@ -440,7 +440,8 @@ void Shard::advance() {
     note_standstill(now);
     transport_.expire_due();
     logins_.client_limits().tick(now);
-    tick_broker(now);
+    ticked_ = now;
+    tick_broker();
     listeners_.tick();
 }
 
@@ -474,13 +475,13 @@ Tick Shard::ticks_to_return(Millis now) {
     return last && now - *last < soon ? 0 : 2;
 }
 
-/// If more is due, it continues with the time of this tick: the process may have stood still
-/// meanwhile.
-void Shard::tick_broker(Millis now) {
+/// If more is due, it continues with the time of the last tick: the process may have stood still
+/// since.
+void Shard::tick_broker() {
     if (upgrade_.is_at_rest()) return;
-    const bool more = broker_.tick(now);
+    const bool more = broker_.tick(ticked_);
     transport_.end_turn();
-    if (more) rounds_.later([this, now] { tick_broker(now); });
+    if (more) rounds_.later([this] { tick_broker(); });
 }
 
 }  // namespace pulsegate

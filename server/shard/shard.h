@@ -199,7 +199,7 @@ private:
     void tick();
     void note_standstill(Millis now);
     Tick ticks_to_return(Millis now);
-    void tick_broker(Millis now);
+    void tick_broker();
     void leave_by(Millis end);
 
     const unsigned index_;
@@ -228,6 +228,7 @@ private:
     std::atomic<Millis> last_tick_{monotonic_now()};
     Millis advanced_ = monotonic_now();      ///< when `advance` was called last, or a rest ended
     std::optional<Millis> last_standstill_;  ///< when the last one ended
+    Millis ticked_ = 0;                      ///< when the broker's last tick began
     bool stopping_ = false;
     Config& config_;  ///< only this shard's thread touches it
     bool is_drained_ = false;

@@ -74,7 +74,7 @@ std::optional<Millis> ShardUpgrade::thaw() {
     logins_.hold(holds_logins_ = false);
     listeners_.tick();
     rounds_.go_on();  // with the items and turns that were held
-    return now - std::exchange(paused_, std::nullopt).value_or(rested_);
+    return now - std::min(rested_, std::exchange(paused_, std::nullopt).value_or(rested_));
 }
 
 void ShardUpgrade::after(Millis time, std::function<void()> call) {

@@ -35,12 +35,12 @@ namespace pulsegate {
 namespace {
 
 /// True if the session may expire before a restarted process is ready, or if the disk does not know
-/// yet that its client is back. On the disk, a session's end is never postponed.
-bool is_near_end(const Session& session, Millis now) {
-    constexpr Tick to_come_back = 10 * 60;
-    const bool is_away = session.expiry_timer != nullptr;
-    if (!is_away) return session.awaits_connack;
-    return session.expiry_timer->ends < tick_at(now) + to_come_back;
+/// yet that its client is back.
+bool is_near_end(const SessionTable& sessions, const Session& session, Millis now) {
+    constexpr Millis to_come_back = 10 * 60 * 1000;
+    if (!session.expiry_timer) return session.awaits_connack;
+    return sessions.time_left_on_disk(*session.expiry_timer, session.state.expiry(), now) <
+           to_come_back;
 }
 
 /// True if messages that may have been stored while the client was away are sent at once.
@@ -164,7 +164,7 @@ void Logins::login(Link& link, const Connect& connect, const AuthResult& result,
             return turn_away(link, connect, result, *refusal);
 
     Session& session = sessions_.find_or_create(user, std::move(client), wall_now());
-    const bool was_near_end = is_near_end(session, now);
+    const bool was_near_end = is_near_end(sessions_, session, now);
     const bool takes_over = session.link;
     const bool was_cut_off = takes_over && session.link->is_cut_off();
     if (takes_over) detach(session, now);
@@ -238,7 +238,7 @@ bool Logins::is_as_stored(const Session& session, const ConnectAgreement& agreem
     const OwnerId owner = session.state.owner;
     const bool is_stored = owner != 0 && !journal_.is_new(owner);
     const bool lasts =
-        agreement.session_expiry == session.state.expiry() && !is_near_end(session, now);
+        agreement.session_expiry == session.state.expiry() && !is_near_end(sessions_, session, now);
     return is_stored && lasts && (session.link || !is_sent_something_old(session));
 }
 

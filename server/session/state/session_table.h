@@ -44,13 +44,21 @@ public:
 
     /// All ends come that much later: those of sessions, of waits for clients, and of the delays of
     /// wills.
-    void postpone(Tick ticks) { postponed_ += Millis{ticks} * tick_length; }
+    void postpone(Tick ticks) {
+        postponed_ += Millis{ticks} * tick_length;
+        last_postponed_ = now();
+    }
     /// The table's own time, in which sessions end (Absence::ends): the tick without what
     /// `postpone` has added.
     Tick time_at(Millis now) const { return tick_at(std::max<Millis>(now - postponed_, 0)); }
     /// How long it is until the session ends.
     Millis time_left(const Absence& absence, Millis now) const {
         return (Millis{absence.ends} * tick_length) + postponed_ - now;
+    }
+    /// The same on the disk, where no end is postponed; perhaps less. `expiry` is in seconds.
+    Millis time_left_on_disk(const Absence& absence, std::uint32_t expiry, Millis now) const {
+        const bool may_be_postponed = absence.ends <= std::uint64_t{last_postponed_} + expiry + 1;
+        return time_left(absence, now) - (may_be_postponed ? postponed_ : 0);
     }
 
     /// The client has disconnected: the session is due after its session expiry, or earlier when
@@ -149,6 +157,7 @@ private:
 
     StackedWheel expiry_wheel_;  ///< SessionExpiry by the next due time
     Millis postponed_ = 0;
+    Tick last_postponed_ = 0;  ///< in the table's time
     boost::intrusive::list<Absence, boost::intrusive::constant_time_size<false>>
         longest_disconnected_;  ///< the longest first
     std::size_t disconnected_ = 0;

@@ -26,11 +26,11 @@ bool Connection::await_edge() {
     return true;
 }
 
-void Connection::lose_edge(Millis since) {
+void Connection::lose_edge(Millis since, Tick postponed) {
     if (!channel() || channel()->has_lost_edge() || !reads()) return;
     const boost::intrusive_ptr alive(this);
     channel()->lose_edge();
-    static_cast<void>(channel()->newly_postponed(context_.postponed));
+    static_cast<void>(channel()->newly_postponed(postponed));
     if (state_ == State::login)
         return end({Cause::connection_lost, Reason::success, "the node with its connection is gone",
                     true});
