@@ -164,7 +164,7 @@ class EdgeApiTest(EdgeCase):
             each.connect()
         of_edge = {"edge": True, "linked": True, "clients": 2}
         of_home = {"edge": False, "draining": False, "clients": 1}
-        wait_until(lambda: len(rows(home)) == 3, what="the standby")
+        wait_until(lambda: len(rows(home)) == len(rows(edge)) == 3, what="the standby")
         self.assertEqual(rows(home), {"home": of_home, "edge": of_edge, "standby": {"linked": False}})
         self.assertEqual(rows(edge), {"home": {}, "edge": {**of_edge, "draining": False}, "standby": {}})
         of_standby = ask(http, "/api/v1/cluster")[1]

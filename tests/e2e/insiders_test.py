@@ -87,7 +87,7 @@ class InsidersTest(unittest.TestCase):
                 one.send(beginning)
             except ConnectionError:
                 pass
-        gateway.wait_for_log("unfinished packets take too much of memory-budget")
+        gateway.wait_for_log("unfinished packets use too much of memory-budget")
         if not SANITIZED:
             self.assertLess(gateway.rss() - before, 80 * MEBIBYTE)  # of which the allocator keeps some
         self.client(gateway, "honest").ping()

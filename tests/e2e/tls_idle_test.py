@@ -116,7 +116,7 @@ class TlsIdleTest(unittest.TestCase):
                 with socket.socket(fileno=os.dup(stream.fileno())) as raw:
                     raw.sendall(b"\x17\x03\x03\x40\x11" + bytes(16_000))
             wait_until(lambda: gateway.metric("pulsegate_limit_hits_total", limit="memory-budget") > 0)
-            gateway.wait_for_log("unfinished packets take too much of memory-budget")
+            gateway.wait_for_log("unfinished packets use too much of memory-budget")
 
     def test_an_encrypted_record_that_was_changed_ends_the_connection_with_an_alert(self):
         with self.gateway("small") as gateway:
