@@ -18,6 +18,7 @@
 #include "server/handover/successor.h"
 #include "server/handover/terms.h"
 #include "server/store/files/folder_lock.h"
+#include "tests/support/patience.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
@@ -177,7 +178,7 @@ TEST_CASE("a process has not ended while one of its threads runs") {
         ::syscall(SYS_exit, 0);  // only the first thread
     }
     REQUIRE(child > 0);
-    while (state_of(child) != "Z") std::this_thread::yield();
+    REQUIRE(comes_true([&] { return state_of(child) == "Z"; }));
     CHECK_FALSE(has_ended(child));
     writer = UniqueFd();
     siginfo_t info{};

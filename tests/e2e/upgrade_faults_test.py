@@ -25,6 +25,7 @@ from handover_relay import program_with_fault
 from upgradable import PAUSE, Load, gateway_for
 
 LONG = bool(os.environ.get("PULSEGATE_LONG"))
+SERVED_AFTER = 1  # seconds after a kill; judged in long runs only, in which nothing else runs
 MOMENTS, SECONDS = (400, 900) if LONG else (8, 60)  # whichever is over first
 CLIENTS = 60  # those of the load, and one
 
@@ -105,7 +106,7 @@ class UpgradeFaultsTest(unittest.TestCase):
             self.kill_at_any_moment(load, client, MOMENTS)
             print(f"\nafter a kill {longest:.2f} s until a client was served", flush=True)
             if LONG:  # the time is measured there, on a machine that does nothing else
-                self.assertLessEqual(longest, 1)
+                self.assertLessEqual(longest, SERVED_AFTER)
             self.assertEqual([event for event in load.gateway.events() if event["state"] == "offline"], [])
             load.counts()
             load.gateway.upgrade()
@@ -123,7 +124,7 @@ class UpgradeFaultsTest(unittest.TestCase):
             counts = load.counts()
             print(f"after a kill {longest:.2f} s until a client was served; {counts['acknowledged']} messages acknowledged",
                   flush=True)
-            self.assertLessEqual(longest, 1)
+            self.assertLessEqual(longest, SERVED_AFTER)
 
     def test_a_new_process_that_never_says_hello_is_ended_and_clients_are_served_meanwhile(self):
         with gateway_for() as gateway:
