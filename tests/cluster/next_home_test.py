@@ -41,8 +41,9 @@ class NextHomeTest(EdgeCase):
         home, second = self.home(lease=lease), self.successor(lease)
         edge = self.edge(lease=lease)
         ann = edge.connect("ann", version=5, keepalive=60)
-        edge.connect("bob", clean=False, keepalive=SHORT, will=("will", "bob is gone"))
-        edge.connect("carl", clean=False, keepalive=60, will=("will", "carl is gone"))
+        for name, keepalive in (("bob", SHORT), ("carl", 60)):
+            stays = edge.connect(name, clean=False, keepalive=keepalive, will=("will", f"{name} is gone"))
+            stays.subscribe("none", qos=1)  # after the answer, the session is stored
         before = home.get_json("/api/v1/users/ann")[1]
         end(home)
         self.assertEqual(disconnects(ann), [SHUTTING_DOWN])
