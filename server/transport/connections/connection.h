@@ -71,8 +71,8 @@ public:
 
     Channel* channel() const;
     /// The link to the client's edge is gone. The client has its limit of silence to come back
-    /// elsewhere; it may have sent something until `since`. `postponed` is Transport::postponed when
-    /// the link ended.
+    /// elsewhere; it may have sent something until `since`. `postponed` is Transport::postponed
+    /// when the link ended.
     void lose_edge(Millis since, Tick postponed);
     /// The edge has answered how long the client has been silent.
     void hear_silence(Millis silence);
