@@ -36,18 +36,17 @@ bool is_repeated(const HistoryEvent& last, const HistoryEvent& event) {
            last.client == event.client && last.why == event.why;
 }
 
-/// The bytes of each account in a block.
-class AccountBytes {
-public:
-    std::size_t& of(std::uint32_t account) {
-        for (auto& [known, bytes] : accounts_)
-            if (known == account) return bytes;
-        return accounts_.emplace_back(account, 0).second;
-    }
-
-private:
-    std::vector<std::pair<std::uint32_t, std::size_t>> accounts_;
+/// The events of an account in a block.
+struct Share {
+    std::uint32_t account;
+    std::size_t bytes = 0;
+    std::size_t next = 0;  ///< index of an event; all before it belong to others, or are dropped
 };
+
+Share& share_of_account(std::uint32_t account, std::vector<Share>& shares) {
+    const auto known = std::ranges::find(shares, account, &Share::account);
+    return known != shares.end() ? *known : shares.emplace_back(Share{.account = account});
+}
 
 }  // namespace
 
@@ -162,31 +161,35 @@ bool HistoryBlocks::add_to_last(Block& block, const Head& head, const HistoryEve
 void HistoryBlocks::make_room(Block& block, const Head& head) {
     constexpr std::size_t kept = sizeof block.bytes / 4 * 3;
     if (block.used + head.size() <= sizeof block.bytes) return;
-    std::vector<std::pair<std::size_t, Head>> events;  // with their places in the block
+    struct Event {
+        std::size_t place, bytes;
+        std::uint32_t account;
+    };
+    std::vector<Event> events;
     events.reserve(block.used / sizeof(Head));
-    AccountBytes bytes;
-    bytes.of(head.account) += head.size();
-    for (std::size_t place = 0; place < block.used; place += events.back().second.size()) {
-        events.emplace_back(place, Head::at(block, place));
-        bytes.of(events.back().second.account) += events.back().second.size();
+    std::vector<Share> shares{{head.account, head.size()}};
+    for (std::size_t place = 0; place < block.used; place += events.back().bytes) {
+        const Head each = Head::at(block, place);
+        events.push_back({place, each.size(), each.account});
+        share_of_account(each.account, shares).bytes += each.size();
     }
     for (std::size_t used = block.used + head.size(); used > kept;) {
-        auto oldest = events.end();  // the oldest event of the largest account
-        std::size_t most = 0;
-        for (auto each = events.begin(); each != events.end(); ++each)
-            if (const auto has = bytes.of(each->second.account); has > most) {
-                most = has;
-                oldest = each;
-            }
-        if (oldest == events.end()) break;
-        bytes.of(oldest->second.account) -= oldest->second.size();
-        used -= oldest->second.size();
-        events.erase(oldest);
+        Share& largest = *std::ranges::max_element(shares, {}, &Share::bytes);
+        const auto oldest =
+            std::ranges::find(events.begin() + static_cast<std::ptrdiff_t>(largest.next),
+                              events.end(), largest.account, &Event::account);
+        if (oldest == events.end()) {  // only the new event is left
+            if (std::exchange(largest.bytes, 0) == 0) break;
+            continue;
+        }
+        largest.next = static_cast<std::size_t>(oldest - events.begin()) + 1;
+        largest.bytes -= oldest->bytes;
+        used -= std::exchange(oldest->bytes, 0);
     }
     std::size_t to = 0;
-    for (const auto& [place, event] : events) {
-        std::memmove(block.bytes + to, block.bytes + place, event.size());
-        to += event.size();
+    for (const auto& [place, bytes, account] : events) {  // those that are dropped have no bytes
+        std::memmove(block.bytes + to, block.bytes + place, bytes);
+        to += bytes;
     }
     block.used = static_cast<std::uint16_t>(to);
 }
