@@ -1,5 +1,7 @@
 #include "server/limits/address.h"
 
+#include <fmt/compile.h>
+
 #include <algorithm>
 
 #include "server/base/text/url.h"
@@ -20,9 +22,18 @@ ip::address unmapped(const ip::address& address) {
     return mapped ? ip::make_address_v4(ip::v4_mapped, address.to_v6()) : address;
 }
 
+/// Each login and each end of a connection asks for it, and inet_ntop goes through sprintf.
+std::string v4_text(const ip::address_v4& address) {
+    const auto bytes = address.to_bytes();
+    return fmt::format(FMT_COMPILE("{}.{}.{}.{}"), bytes[0], bytes[1], bytes[2], bytes[3]);
+}
+
 }  // namespace
 
-std::string address_text(const ip::address& address) { return unmapped(address).to_string(); }
+std::string address_text(const ip::address& address) {
+    const auto real = unmapped(address);
+    return real.is_v4() ? v4_text(real.to_v4()) : real.to_string();
+}
 
 std::string address_text(const ip::address& address, std::uint16_t port) {
     return bracketed(address_text(address)) + ":" + std::to_string(port);
@@ -64,7 +75,7 @@ bool Address::is_local() const {
 }
 
 std::string Address::text() const {
-    if (bits_ >> 32 == 1) return ip::address_v4(static_cast<std::uint32_t>(bits_)).to_string();
+    if (bits_ >> 32 == 1) return v4_text(ip::address_v4(static_cast<std::uint32_t>(bits_)));
     ip::address_v6::bytes_type bytes{};
     for (std::size_t i = 0; i < 8 && bits_ != v6_zero; ++i)
         bytes[i] = static_cast<unsigned char>(bits_ >> (56 - 8 * i));
