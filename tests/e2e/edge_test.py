@@ -88,9 +88,8 @@ class TalkTest(EdgeCase):
         home, edge = self.nodes()
         second = self.edge(name="second")
         watcher = home.connect("watcher")
-        old = edge.connect("ann", version=5)
-        wait_until(lambda: state(home, "ann") == "online")
         watcher.subscribe("presence/ann")
+        old = edge.connect("ann", version=5)
         self.assertEqual(json.loads(watcher.receive_publish()[1])["state"], "online")
         for turn in range(10 if SANITIZED else 50):
             new = (home, edge, second, edge)[turn % 4].connect("ann", version=5)
@@ -107,8 +106,8 @@ class TalkTest(EdgeCase):
         home, edge = self.nodes()
         second = self.edge(name="second")
         watcher = home.connect("watcher")
-        clients = [edge.connect("ann", version=5)]
         watcher.subscribe("presence/ann")
+        clients = [edge.connect("ann", version=5)]
         self.assertEqual(json.loads(watcher.receive_publish()[1])["state"], "online")
         rounds = 10 if SANITIZED else 50
         both = threading.Barrier(2, timeout=PATIENCE)
