@@ -289,9 +289,13 @@ TEST_CASE("sessions and routing know nothing of sockets, HTTP, shards and the se
 }
 
 TEST_CASE("each folder in a folder includes only those that stand before it") {
-    check_order("server/base", {".", "secrets", "text", "files"});
-    check_never("server/base/text", {"server/base/secrets/"});
-    check_never("server/base/files", {"server/base/secrets/", "server/base/text/"});
+    check_order("server/base", {".", "memory", "secrets", "text", "files"});
+    check_never("server/base/memory",
+                {"server/base/secrets/", "server/base/text/", "server/base/files/"});
+    check_never("server/base/secrets", {"server/base/memory/"});
+    check_never("server/base/text", {"server/base/memory/", "server/base/secrets/"});
+    check_never("server/base/files",
+                {"server/base/memory/", "server/base/secrets/", "server/base/text/"});
     check_order("server/auth", {".", "passwords"});
     check_order("server/transport", {"tls", "channels", "handshakes", "connections", "."});
     check_order("server/session", {"terms", "trace", "users", "durable", "state", "events",

@@ -1,4 +1,4 @@
-#include "server/base/sparse.h"
+#include "server/base/memory/sparse.h"
 
 #include <doctest/doctest.h>
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "server/base/files/unique_fd.h"
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 #include "server/transport/tls/small_tls.h"
 #include "server/transport/tls/tls.h"
 #include "tests/support/self_signed.h"

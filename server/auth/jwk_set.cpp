@@ -14,7 +14,7 @@
 #include "protocol/utf8.h"
 #include "server/auth/base64.h"
 #include "server/auth/json_claims.h"
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 
 namespace pulsegate {
 

@@ -20,7 +20,7 @@
 #include "server/auth/base64.h"
 #include "server/auth/json_claims.h"
 #include "server/auth/secret_file.h"
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 #include "server/base/text/lines.h"
 
 namespace pulsegate {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/base/log.h"
-#include "server/base/text/free_memory.h"
+#include "server/base/memory/free_memory.h"
 #include "server/limits/address_limits.h"
 #include "server/login/authenticator.h"
 #include "server/login/login_flow.h"

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "server/base/prefetch.h"
+#include "server/base/memory/prefetch.h"
 
 namespace pulsegate {
 

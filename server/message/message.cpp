@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "server/base/recycled.h"
+#include "server/base/memory/recycled.h"
 
 namespace pulsegate {
 

@@ -11,8 +11,8 @@
 
 #include "protocol/packet.h"
 #include "server/base/hash.h"
+#include "server/base/memory/sparse.h"
 #include "server/base/owner_thread.h"
-#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 
 namespace pulsegate {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "server/base/log.h"
-#include "server/base/text/free_memory.h"
+#include "server/base/memory/free_memory.h"
 #include "server/cluster/link/link_socket.h"
 
 namespace pulsegate {

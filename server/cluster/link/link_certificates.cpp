@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "server/base/certificate_expiry.h"
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 #include "server/cluster/link/link_settings.h"
 
 namespace pulsegate {

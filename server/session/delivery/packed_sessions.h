@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "server/base/hash.h"
+#include "server/base/memory/sparse.h"
 #include "server/base/owner_thread.h"
-#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 #include "server/routing/router.h"
 #include "server/session/durable/journal.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "protocol/encode.h"
+#include "server/base/memory/recycled.h"
 #include "server/base/owner_thread.h"
-#include "server/base/recycled.h"
 #include "server/session/durable/broker_host.h"
 #include "server/session/durable/shard_messages.h"
 #include "server/session/terms/published.h"

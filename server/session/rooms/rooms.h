@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "server/base/hash.h"
+#include "server/base/memory/sparse.h"
 #include "server/base/owner_thread.h"
-#include "server/base/sparse.h"
 #include "server/routing/interest.h"
 #include "server/session/durable/journal.h"
 #include "server/session/terms/settings.h"

@@ -3,7 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 
-#include "server/base/sparse.h"
+#include "server/base/memory/sparse.h"
 #include "server/session/state/session.h"
 
 namespace pulsegate {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/recycled.h"
+#include "server/base/memory/recycled.h"
 #include "server/session/durable/receipts.h"
 #include "server/session/state/outbox.h"
 

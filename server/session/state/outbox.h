@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/recycled.h"
+#include "server/base/memory/recycled.h"
 #include "server/message/message.h"
 #include "server/session/durable/journal.h"
 #include "server/session/state/queue_expiries.h"

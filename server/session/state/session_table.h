@@ -11,8 +11,8 @@
 
 #include "server/base/clock.h"
 #include "server/base/gateway_sum.h"
+#include "server/base/memory/sparse.h"
 #include "server/base/owner_thread.h"
-#include "server/base/sparse.h"
 #include "server/session/state/session.h"
 #include "server/session/terms/settings.h"
 #include "server/session/terms/shard_place.h"

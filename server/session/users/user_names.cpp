@@ -1,6 +1,6 @@
 #include "server/session/users/user_names.h"
 
-#include "server/base/sparse.h"
+#include "server/base/memory/sparse.h"
 #include "server/session/users/presence_entry.h"
 
 namespace pulsegate {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "server/base/sparse.h"
+#include "server/base/memory/sparse.h"
 
 namespace pulsegate {
 

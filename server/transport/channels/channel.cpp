@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "protocol/decode.h"
-#include "server/base/text/free_memory.h"
+#include "server/base/memory/free_memory.h"
 
 namespace pulsegate {
 

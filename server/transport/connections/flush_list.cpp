@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/base/prefetch.h"
+#include "server/base/memory/prefetch.h"
 #include "server/transport/connections/connection.h"
 
 namespace pulsegate {

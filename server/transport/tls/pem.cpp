@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 #include "server/base/text/lines.h"
 
 namespace pulsegate {

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "server/base/free_with.h"
+#include "server/base/memory/free_with.h"
 
 namespace pulsegate {
 
