@@ -9,7 +9,7 @@ LIBRARY = (r"(?:std::(?:vector|deque|list|map|multimap|set|multiset|unordered_ma
            r"|(?:boost::)?unordered_(?:flat_|node_)?(?:map|set)|boost::container::\w+|boost::multi_index_container"
            r"|boost::intrusive::(?:list|set|slist)|boost::circular_buffer)\s*<")
 # Our own containers. Their content is charged to the account of the class that has them as members.
-OURS = r"(?:Wheel|StackedWheel|FairQueue|FairOrder|TurnQueue|RecentCounts|Mailbox|StampSet|QueuedBodies)\b"
+OURS = r"(?:Wheel|StackedWheel|FairQueue|FairOrder|TurnQueue|RecentCounts|Mailbox|StampSet|QueuedBodies|PopulatedArray)\b"
 POINTED_TO = re.compile(r"[*&]\s*(?:const\s+)?\w+\s*(?:=|\{|$)")
 
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "protocol/utf8.h"
 #include "server/base/hash.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
-#include <vector>
 
 #include "server/base/clock.h"
+#include "server/base/memory/populated_array.h"
 #include "server/base/owner_thread.h"
 #include "server/limits/address.h"
 #include "server/session/trace/tracer.h"
@@ -52,7 +52,7 @@ private:
     static void make_room(Block& block, const Head& head);
     static void remove(Block& block, std::size_t place);
 
-    std::vector<Block> blocks_;
+    PopulatedArray<Block> blocks_;
 };
 
 /// The latest events of the users of a shard, while the process runs. Refused logins may name any
