@@ -1,13 +1,16 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -71,12 +74,63 @@ TEST_CASE("a descriptor passes between the processes of an upgrade with its mess
 TEST_CASE("a message of an upgrade may be larger than the socket's buffer") {
     Ends ends;
     const std::string state(8 * 1024 * 1024, 's');
-    std::thread sender([&] {
+    std::jthread sender([&] {
         for (int i = 0; i < 3; ++i) ends.old_process.send(HandoverStep::client, state, later());
     });
     for (int i = 0; i < 3; ++i)
         CHECK(ends.new_process.expect(HandoverStep::client, later()).body == state);
     sender.join();
+}
+
+TEST_CASE("each message of an upgrade comes whole, and with its own descriptor") {
+    std::mt19937 dice(1);
+    const auto up_to = [&](std::size_t most) {
+        return std::uniform_int_distribution<std::size_t>(0, most)(dice);
+    };
+    std::vector<std::string> bodies;
+    for (int i = 0; i < 1000; ++i) {
+        const auto kind = up_to(9);
+        const std::size_t most = kind == 0 ? 200'000 : kind < 5 ? 40 : 2'000;
+        bodies.emplace_back(up_to(most), static_cast<char>('a' + i % 26));
+    }
+    const auto has_descriptor = [](std::size_t number) { return number % 3 != 0; };
+    Ends ends;
+    std::jthread sender([&] {
+        for (std::size_t i = 0; i < bodies.size(); ++i) {
+            const UniqueFd file(::memfd_create("message", MFD_CLOEXEC));
+            CHECK(::ftruncate(file.get(), static_cast<off_t>(i)) == 0);
+            ends.old_process.send(HandoverStep::client, bodies[i], later(),
+                                  has_descriptor(i) ? file.get() : -1);
+        }
+    });
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+        const auto message = ends.new_process.receive(later());
+        wrong += message.body != bodies[i];
+        wrong += static_cast<bool>(message.descriptor) != has_descriptor(i);
+        if (message.descriptor)
+            wrong += ::lseek(message.descriptor.get(), 0, SEEK_END) != static_cast<off_t>(i);
+    }
+    sender.join();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("a message of an upgrade may begin in one read and end in the next") {
+    for (std::size_t read = 1; read < 16; ++read) {  // so many bytes of its header
+        Ends ends;
+        const std::string first(65'536 - 16 - read, 'f');
+        const UniqueFd file(::memfd_create("message", MFD_CLOEXEC));
+        ends.old_process.send(HandoverStep::history, first, later());
+        ends.old_process.send(HandoverStep::client, "second", later(), file.get());
+        ends.old_process.send(HandoverStep::clients, "third", later());
+        CHECK(ends.new_process.expect(HandoverStep::history, later()).body == first);
+        const auto second = ends.new_process.expect(HandoverStep::client, later());
+        CHECK(second.body == "second");
+        CHECK(second.descriptor);
+        const auto third = ends.new_process.expect(HandoverStep::clients, later());
+        CHECK(third.body == "third");
+        CHECK_FALSE(third.descriptor);
+    }
 }
 
 TEST_CASE("an upgrade ends if the other process ends, says no, says something else, or nothing") {

@@ -1,6 +1,7 @@
 #include "server/handover/channel.h"
 
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,6 +31,10 @@ constexpr std::uint64_t largest_message = 1ull << 30;
 
 [[noreturn]] void fail(const char* what) {
     throw HandoverError(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+[[noreturn]] void lost_descriptor() {
+    throw HandoverError("no more files can be opened: a descriptor was lost on its way");
 }
 
 using Control = std::array<char, CMSG_SPACE(sizeof(int))>;
@@ -115,10 +120,41 @@ void HandoverChannel::send_all(std::string_view bytes, Deadline deadline) {
     }
 }
 
-/// The descriptor arrives with the first byte of the header.
 HandoverChannel::Message HandoverChannel::receive(Deadline deadline) {
+    while (filled_ - taken_ < sizeof(MessageHeader)) receive_some(deadline);
     MessageHeader header{};
-    iovec part{.iov_base = &header, .iov_len = sizeof header};
+    take(reinterpret_cast<char*>(&header), sizeof header);
+    if (header.size > largest_message) throw HandoverError("a message is too large");
+    Message whole{.step = static_cast<HandoverStep>(header.step)};
+    whole.body.resize(header.size);
+    const std::size_t present = std::min(whole.body.size(), filled_ - taken_);
+    take(whole.body.data(), present);
+    receive_all(whole.body.data() + present, whole.body.size() - present, deadline);
+    if (header.has_descriptor != 0) {
+        if (descriptors_.empty()) lost_descriptor();
+        whole.descriptor = std::move(descriptors_.front());
+        descriptors_.pop_front();
+    }
+    return whole;
+}
+
+/// Moves bytes out of `received_`, and wipes them there.
+void HandoverChannel::take(char* to, std::size_t size) {
+    std::memcpy(to, received_.data() + taken_, size);
+    OPENSSL_cleanse(received_.data() + taken_, size);
+    taken_ += size;
+}
+
+/// Adds to `received_`. A call ends behind a part with a descriptor, so it brings one at most. The
+/// descriptor arrives with the first byte of its message.
+void HandoverChannel::receive_some(Deadline deadline) {
+    constexpr std::size_t most = 65'536;
+    received_.resize(most);
+    const std::size_t kept = filled_ - std::exchange(taken_, 0);
+    std::memmove(received_.data(), received_.data() + filled_ - kept, kept);
+    OPENSSL_cleanse(received_.data() + kept, filled_ - kept);
+    filled_ = kept;
+    iovec part{.iov_base = received_.data() + filled_, .iov_len = received_.size() - filled_};
     Control control{};
     msghdr message{};
     message.msg_iov = &part;
@@ -134,18 +170,12 @@ HandoverChannel::Message HandoverChannel::receive(Deadline deadline) {
         if (errno != EAGAIN && errno != EINTR) fail("recvmsg");
         wait(POLLIN, deadline);
     }
-    Message whole{.descriptor = attached(message)};
-    receive_all(reinterpret_cast<char*>(&header) + received,
-                sizeof header - static_cast<std::size_t>(received), deadline);
-    if (header.has_descriptor != 0 && !whole.descriptor)
-        throw HandoverError("no more files can be opened: a descriptor was lost on its way");
-    if (header.size > largest_message) throw HandoverError("a message is too large");
-    whole.step = static_cast<HandoverStep>(header.step);
-    whole.body.resize(header.size);
-    receive_all(whole.body.data(), whole.body.size(), deadline);
-    return whole;
+    if ((message.msg_flags & MSG_CTRUNC) != 0) lost_descriptor();
+    filled_ += static_cast<std::size_t>(received);
+    if (auto descriptor = attached(message)) descriptors_.push_back(std::move(descriptor));
 }
 
+/// Receives the rest of a large message, all at once.
 void HandoverChannel::receive_all(char* to, std::size_t size, Deadline deadline) {
     while (size > 0) {
         const ssize_t received = ::recv(socket_.get(), to, size, 0);

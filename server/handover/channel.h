@@ -1,13 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/base/files/unique_fd.h"
+#include "server/base/secrets/wiping_allocator.h"
 
 namespace pulsegate {
 
@@ -71,14 +75,18 @@ public:
     /// HandoverError.
     Message expect(HandoverStep step, Deadline deadline);
 
-    int descriptor() const { return socket_.get(); }
-
 private:
     void wait(short events, Deadline deadline) const;
     void send_all(std::string_view bytes, Deadline deadline);
+    void receive_some(Deadline deadline);
     void receive_all(char* to, std::size_t size, Deadline deadline);
+    void take(char* to, std::size_t size);
 
     UniqueFd socket_;
+    // Read ahead, so that a small message takes one system call.
+    std::vector<char, WipingAllocator<char>> received_{};  ///< empty until the first message
+    std::size_t taken_ = 0, filled_ = 0;  ///< these bytes of it are parts of messages, and wiped
+    std::deque<UniqueFd> descriptors_{};  ///< of the messages in `received_`, in order
 };
 
 }  // namespace pulsegate
