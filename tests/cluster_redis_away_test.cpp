@@ -162,8 +162,8 @@ TEST_CASE("an empty primary is left alone while another one has the data") {
 
 TEST_CASE("a primary that is back with older data is left alone while the newer one answers") {
     const QuietLog quiet;
-    RedisServer older;
-    RedisServer redis;
+    const std::vector<std::string> prompt{"--repl-diskless-sync-delay", "0"};
+    RedisServer older(prompt), redis(prompt);
     const auto soon = RedisConnection::Clock::now() + test_patience;
     RedisConnection to_older(older.target(), soon);
     ask(to_older, {"REPLICAOF", "127.0.0.1", std::to_string(redis.port())});
@@ -172,7 +172,7 @@ TEST_CASE("a primary that is back with older data is left alone while the newer 
     CHECK(write(node, "kept", "1").answer == Answer::done);
     RedisConnection to_redis(redis.target(), soon);
     ask(to_redis, {"SET", "mark", "1"});
-    CHECK(to_redis.call({"WAIT", "1", "30000"}, soon).integer == 1);
+    CHECK(to_redis.call({"WAIT", "1", "120000"}, soon).integer == 1);
     ask(to_older, {"REPLICAOF", "NO", "ONE"});
     CHECK(write(node, "new", "1").answer == Answer::done);
     ask(to_redis, {"CLIENT", "KILL", "TYPE", "normal"});

@@ -25,6 +25,7 @@
 #include "loadgen/net/address.h"
 #include "loadgen/net/interruption.h"
 #include "loadgen/scenario/parser.h"
+#include "tests/support/patience.h"
 
 namespace json = boost::json;
 using namespace pulsegate;
@@ -100,7 +101,7 @@ std::string knock(std::uint16_t port, std::string_view token) {
     std::string last;
     for (bool alive = true; alive;) {
         pollfd polled{link.fd(), POLLIN, 0};
-        alive = ::poll(&polled, 1, 5000) > 0 && link.move();
+        alive = ::poll(&polled, 1, test_patience_ms) > 0 && link.move();
         while (const auto frame = link.next()) {
             last = frame->body;
             if (last != R"({"type":"time"})") continue;
