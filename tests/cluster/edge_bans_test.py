@@ -110,7 +110,7 @@ class EdgeBansTest(EdgeCase):
             edge.wait_for_log(LINK_GONE)
             self.guess(edge)
         wait_until(lambda: banned(home), what="the ban at the home")
-        self.assertEqual(edge.log.count("linked to node home"), 2)
+        wait_until(lambda: edge.log.count("linked to node home") == 2, what="the line of the second link")
         self.assertEqual(lift(home), 200)
         wait_until(lambda: log_in(edge, "right") == 0, what="the end of the ban at the edge")
 

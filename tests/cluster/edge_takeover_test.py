@@ -30,7 +30,7 @@ class GivenUpLoginTest(RelayedCase):
     def give_up(self):
         """The client leaves when the edge has asked the home to let it in."""
         with ask_for(self.edge_node, "ann"):
-            wait_until(lambda: b"ann" in self.relay.held, what="the login on its way to the home")
+            wait_until(lambda: b"ann" in self.relay.what_waits(), what="the login on its way to the home")
 
     def check_that_it_takes_nothing_over(self, later, passes_on):
         """The client gives its login at the edge up, and logs in at the node `later`."""

@@ -200,7 +200,7 @@ class RedisFaultsTest(unittest.TestCase):
 
     def test_sentinels_fail_over(self):
         times, seconds, rate = (10, 500, 1500) if LONG else (1, 120, 600)
-        with Sentinels() as redis, self.judged(redis, seconds, "--rate", rate, *NO_WILLS) as load:
+        with Sentinels(down_after=3_000) as redis, self.judged(redis, seconds, "--rate", rate, *NO_WILLS) as load:
             for _ in range(times):
                 for exchange in (redis.fail_over, redis.kill_primary):
                     redis.await_calm()

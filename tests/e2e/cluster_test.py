@@ -107,7 +107,7 @@ class TakeoverTest(ClusterTest):
                              {"first": True, "second": False})
             self.assertEqual([(each["first"], each["last"]) for each in cluster["partitions"]], [(0, 127)])
         self.assertEqual(first.metric("pulsegate_cluster_partitions_owned"), 128)
-        self.assertEqual(first.metric("pulsegate_cluster_redis_reachable"), 1)
+        wait_until(lambda: first.metric("pulsegate_cluster_redis_reachable") == 1, what="Redis in time")
         not_for_clients = 384 + 1088  # of the gateway itself, and of its link
         self.assertLessEqual(first.metric("pulsegate_open_files_headroom"),
                              max(1, first.metric("process_max_fds") - not_for_clients))
@@ -188,7 +188,7 @@ class TakeoverTest(ClusterTest):
             self.assertEqual(reason_of(publish(ann, "chat/a", b"one")), 0)
             ann.publish("kept", b"two", qos=1, flags=1)
             ann.receive()
-        epoch = ask(http, "/api/v1/cluster")[1]["partitions"][0]["epoch"]
+        epoch = wait_until(lambda: ask(http, "/api/v1/cluster")[1]["partitions"], what="an owner")[0]["epoch"]
         first.kill()
         second.await_ready()
         self.assertEqual(second.get_json("/api/v1/cluster")[1]["partitions"][0]["epoch"], epoch + 1)

@@ -129,10 +129,12 @@ class EdgeApiTest(EdgeCase):
             self.assertEqual(edge.ask("POST", target, body)[0], 400, target)
         ann = edge.connect("ann", version=5)
         self.assertEqual(edge.ask("GET", "/api/v1/drain"), (200, {"phase": "none", "clients": 1}))
+        idle = self.enterContext(Client(edge.port))  # nobody asks it to leave, so the drain goes on
         self.assertEqual(edge.ask("POST", "/api/v1/drain", {"over": 60}), (202, {"notice": 0, "over": 60}))
         wait_until(lambda: edge.ask("GET", "/api/v1/drain")[1]["phase"] == "leaving", what="the drain")
         self.assertEqual(ask(edge.http_port, "/readyz")[0], 503)
         self.assertEqual(edge.ask("POST", "/api/v1/drain")[0], 409)
+        idle.close()
         self.assertEqual([(first, body[0]) for first, body in ann.receive_until_closed()], [(DISCONNECT[0], 0x8B)])
         self.assertEqual(edge.process.wait(60), 0)
         self.assertEqual(home.ask("GET", "/api/v1/users/ann")[1]["state"], "online")
