@@ -159,7 +159,7 @@ class BanTest(unittest.TestCase):
         killed = self.gateway().start()
         try:
             for query in ("user=bob&reason=stolen", "user=eve&client=phone&seconds=3600", "address=127.0.0.7",
-                          "user=short&seconds=2", "user=lifted"):
+                          "user=short&seconds=10", "user=lifted"):
                 self.assertEqual(self.ban(killed, query)[0], 200)
             self.assertEqual(self.lift(killed, "user=lifted")[0], 200)
             ends = next(seconds_since_1970(ban["ends"]) for ban in self.bans(killed) if ban.get("user") == "short")

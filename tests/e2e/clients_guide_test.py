@@ -35,7 +35,7 @@ from readme_test import blocks_of
 
 GUIDE = REPOSITORY / "server" / "clients.md"
 SECRET = "0123456789abcdef0123456789abcdef"
-SOON = 4  # seconds: how long an app's first token lives
+SOON = 15  # seconds: how long an app's first token lives
 
 
 def token_of(user, lifetime=3600):
@@ -167,7 +167,7 @@ class ExamplesTest(unittest.TestCase):
         self.said(lines, "bob in room/lobby: hello everybody")
 
         # Its first token expires, and it gets no other. What is said meanwhile waits.
-        wait_until(lambda: not self.is_connected("alice"), SOON + 10, "the end of the first token")
+        wait_until(lambda: not self.is_connected("alice"), what="the end of the first token")
         self.bob.mqtt.publish("room/lobby", "are you away?", qos=1).wait_for_publish(60)
         self.backend.may_return.set()
         self.said(lines, "bob in room/lobby: are you away?")

@@ -44,7 +44,7 @@ class Folder(unittest.TestCase):
 
     def client(self, gateway, user=None, password=None, client_id="c", version=paho.MQTTv5):
         """Code of the CONNACK and the client, which is logged in if that is 0."""
-        client = paho.Client(client_id=client_id, protocol=version)
+        client = paho.Client(client_id=client_id, protocol=version, reconnect_on_failure=False)
         codes = []
         client.on_connect = lambda c, u, flags, rc, *rest: codes.append(int(getattr(rc, "value", rc)))
         if user is not None:

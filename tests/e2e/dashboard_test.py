@@ -2,6 +2,7 @@
 becomes a part of the page."""
 
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -127,8 +128,16 @@ class DashboardTest(unittest.TestCase):
         self.leave_quietly(tab)
 
     def test_changes_of_presence_appear_as_they_happen(self):
+        def streams():
+            """How many the gateway has begun."""
+            found = re.search(r'api_requests_total{route="/api/v1/presence/changes",method="GET",code="200"} (\d+)',
+                              self.gateway.get("/metrics")[1])
+            return int(found[1]) if found else 0
+
+        before = streams()
         tab = self.open("presence")
         tab.wait_for("#page", "Changes appear here as they happen.")
+        wait_until(lambda: streams() > before, what="the stream of changes")
         with self.gateway.connect("live-phone", username="live"):
             tab.wait_for(".log", lambda line: "live is online" in line)
         tab.wait_for(".log", lambda line: "live is offline" in line)

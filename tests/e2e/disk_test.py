@@ -70,16 +70,16 @@ class DiskTest(unittest.TestCase):
         return [line.removeprefix("chat/away ") for line in lines]
 
     def test_a_disk_that_stands_still_holds_up_only_clients_that_wait_for_it(self):
-        with self.start("--idle-timeout", "6s", "--strict-idle-timeout") as gateway:
+        with self.start("--idle-timeout", "12s", "--strict-idle-timeout") as gateway:
             self.leave_a_session(gateway)
             idle = [gateway.connect(f"idle-{i}") for i in range(20)]
             reader = gateway.connect("reader")
             reader.subscribe("chat/reader")
-            with Publisher(gateway.port, keepalive=4) as publisher:
+            with Publisher(gateway.port, keepalive=8) as publisher:
                 publisher.publish("chat/away", "before").wait_for_publish(60)
                 self.faults.set(stands_still=True)
                 waiting = publisher.publish("chat/away", "meanwhile")
-                for i in range(10):  # one that waits for the disk would wait until the end of this
+                for i in range(18):  # one that waits for the disk would wait until the end of this
                     for client in idle:
                         client.ping()
                     reader.publish("chat/reader", b"%d" % i)

@@ -206,6 +206,7 @@ class Gateway:
     def standing_still(self):
         """What is sent to it meanwhile comes to it all at once, however long the sending takes."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # until all of its threads stand still
         try:
             yield
         finally:
@@ -224,7 +225,14 @@ class Gateway:
         return self._clients[-1].login(client, **options)
 
     def get(self, path):
-        """Status and body of an HTTP request."""
+        """Status and body of an HTTP request. It is repeated while a shard is so busy that it does not answer within 2 s."""
+        def answer():
+            status, text = self.get_once(path)
+            return (status != 503 or '"shard_stalled"' not in text) and (status, text)
+
+        return wait_until(answer, what=f"an answer to {path} of all shards")
+
+    def get_once(self, path):
         url = f"http://{self.host}:{self.http_port}{path}"
         try:
             with urllib.request.urlopen(url, timeout=PATIENCE) as answer:

@@ -267,7 +267,7 @@ class HookTest(HookCase):
 
     def test_clients_with_the_same_credentials_at_the_same_time_share_a_request(self):
         backend = self.backend()
-        with Gateway("--auth-hook", backend.url) as gateway:
+        with Gateway("--auth-hook", backend.url, *PATIENT) as gateway:
             backend.gate.clear()
             clients = [self.begin(gateway, "alice") for _ in range(10)]
             wait_until(lambda: gateway.metric("pulsegate_auth_hook_cache_hits_total") == 9)

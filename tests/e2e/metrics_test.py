@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from certificates import Certificates
-from gateway import REPOSITORY, Client, Gateway, connect_packet, wait_until
+from gateway import PATIENCE, REPOSITORY, Client, Gateway, connect_packet, wait_until
 from hook_backend import Backend
 from ports import free_port
 from redis_server import RedisServer
@@ -167,8 +167,7 @@ class CountsTest(unittest.TestCase):
             for _ in range(5):
                 receiver.receive_publish()
         self.assertEqual(self.gateway.metric("pulsegate_delivery_seconds_count"), 15)
-        self.assertEqual(self.gateway.metric("pulsegate_delivery_seconds_bucket", le="5"), 15)
-        self.assertLess(self.gateway.metric("pulsegate_delivery_seconds_sum"), 5)
+        self.assertLess(self.gateway.metric("pulsegate_delivery_seconds_sum"), 15 * PATIENCE)
         # A message that was retained before is none that is under way.
         sender.publish("kept", b"x", flags=1)
         sender.ping()

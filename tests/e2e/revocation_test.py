@@ -7,6 +7,7 @@ import unittest
 from credentials import SECRET, Folder, token
 from gateway import Client, Gateway, wait_until
 from hook_backend import ALLOW, DENY, Backend, connect_packet
+from hook_test import PATIENT
 from packets import DISCONNECT
 
 WRONG = 0x86
@@ -175,7 +176,7 @@ class RevocationTest(Folder):
     def test_a_login_that_the_hook_allows_during_a_revocation_must_be_repeated(self):
         backend = Backend(ALLOW)
         self.addCleanup(backend.stop)
-        with self.gateway("--auth-hook", backend.url) as gateway:
+        with self.gateway("--auth-hook", backend.url, *PATIENT) as gateway:
             backend.gate.clear()
             raw = Client(gateway.port)
             self.addCleanup(raw.close)

@@ -94,7 +94,7 @@ class SenderTest(unittest.TestCase):
     def test_delayed_and_retained_messages_tell_it_later(self):
         gateway = self.start()
         alice = self.phone(gateway, "alice")
-        alice.say("$delayed/1/inbox/bob", b"later")
+        alice.say("$delayed/5/inbox/bob", b"later")
         alice.say("room/x", b"kept", retain=True)
         bob = self.phone(gateway, "bob").subscribe_to("room/x")
         self.assertEqual(bob.heard(), ("room/x", b"kept", [("from", "alice")]))

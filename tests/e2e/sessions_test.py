@@ -96,7 +96,7 @@ LOSSES_JS = """
 const mqtt = require('mqtt');
 const { gateway, messages, scenes } = JSON.parse(process.argv[1]);
 const once = (target, name, where) => new Promise((done, fail) => {
-    const timer = setTimeout(() => fail(new Error('no ' + name + ' ' + where)), 25000);
+    const timer = setTimeout(() => fail(new Error('no ' + name + ' ' + where)), 110000);
     target.once(name, (...what) => { clearTimeout(timer); done(what); });
 });
 
@@ -117,7 +117,7 @@ async function play(scene) {
     await listener.subscribeAsync(scene.label, { qos: 2 });
     const heard = [];
     const end = new Promise((done, fail) => {
-        const timer = setTimeout(() => fail(new Error('no end: ' + scene.label + ' ' + heard)), 25000);
+        const timer = setTimeout(() => fail(new Error('no end: ' + scene.label + ' ' + heard)), 110000);
         listener.on('message', (topic, payload) => {
             if (payload.toString() !== 'end') return heard.push(payload.toString());
             clearTimeout(timer);
@@ -145,14 +145,14 @@ Promise.all(scenes.map(play)).then(
 PROPERTIES_JS = """
 const mqtt = require('mqtt');
 const once = (target, name) => new Promise((done, fail) => {
-    const timer = setTimeout(() => fail(new Error('no ' + name)), 20000);
+    const timer = setTimeout(() => fail(new Error('no ' + name)), 110000);
     target.once(name, (...what) => { clearTimeout(timer); done(what); });
 });
 const open = (clientId, options) => mqtt.connect('mqtt://127.0.0.1:' + process.argv[1],
     { clientId, protocolVersion: 5, clean: false, reconnectPeriod: 0, ...options });
 const gather = (client, count) => new Promise((done, fail) => {
     const got = [];
-    const timer = setTimeout(() => fail(new Error('only ' + JSON.stringify(got))), 20000);
+    const timer = setTimeout(() => fail(new Error('only ' + JSON.stringify(got))), 110000);
     client.on('message', (topic, payload, packet) => {
         const p = packet.properties || {};
         got.push({ topic, payload: payload.toString(), qos: packet.qos, retain: packet.retain,
@@ -201,7 +201,7 @@ class MqttJsTest(WithGateway):
 
     def run_node(self, script, argument):
         done = subprocess.run(["node", "-e", script, argument], cwd=self.folder, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

@@ -37,7 +37,7 @@ class Trace:
 
     def until(self, **wanted):
         """Reads until an event has these members, and returns it."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + PATIENCE
         while True:
             kind, event = self.next(deadline)
             assert event is not None, (wanted, self.seen)

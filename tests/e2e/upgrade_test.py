@@ -251,7 +251,7 @@ class UpgradeTest(unittest.TestCase):
             reader = gateway.connect("reader", clean=False)
             reader.subscribe("room/a", qos=1)
             reader.disconnect()
-            done, over, end = [], threading.Event(), time.monotonic() + PATIENCE
+            done, over, end = [], threading.Event(), time.monotonic() + 5 * PATIENCE
 
             def publish(sender):
                 number = 0
