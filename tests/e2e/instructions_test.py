@@ -109,7 +109,7 @@ class InstructionsTest(unittest.TestCase):
             self.check("message of QoS 0", 7_500, counted, lambda: self.pass_on(sender, receiver, 0))
             receiver.subscribe("inbox/receiver", qos=1)
             self.check("message of QoS 1", 11_000, counted, lambda: self.pass_on(sender, receiver, 1))
-            # A twelfth of it is for the history: it asks for the port, and makes room in a full block.
+            # An eighth of it is for the history: it asks for the port, and makes room in a full block.
             self.check("login with its DISCONNECT", 27_500, counted, come_and_go, times=200)
 
     def test_a_message_to_another_shard_takes_few_more(self):

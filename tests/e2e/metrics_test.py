@@ -167,6 +167,7 @@ class CountsTest(unittest.TestCase):
             for _ in range(5):
                 receiver.receive_publish()
         self.assertEqual(self.gateway.metric("pulsegate_delivery_seconds_count"), 15)
+        self.assertEqual(self.gateway.metric("pulsegate_delivery_seconds_bucket", le="+Inf"), 15)
         self.assertLess(self.gateway.metric("pulsegate_delivery_seconds_sum"), 15 * PATIENCE)
         # A message that was retained before is none that is under way.
         sender.publish("kept", b"x", flags=1)
